@@ -50,6 +50,7 @@ constexpr InternalOperator kOperators[] = {
     {"PackedAttention", {}, false, kAttention},
     {"QuantizedConv", "Conv", true, {}},
     {"QuantizedMatMul", {}, true, kQuantizedMatMul},
+    {"QuantizedSoftmax", {}, false, {}},
     {"Region", {}, false, kRegion},
     {"Reorder", {}, false, kReorder},
 };

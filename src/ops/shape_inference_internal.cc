@@ -20,6 +20,12 @@ Status infer_quantized_conv(Context& c) {
   return c.ranked(9) && y != nullptr && y->has_rank ? check_residual(c.dims(9), y->dims) : Status();
 }
 
+Status infer_quantized_softmax(Context& c) {
+  TENON_TRY(c.copy(0));
+  c.set_type(0, c.has(4) ? c.type(4) : DataType::kUint8);
+  return {};
+}
+
 Status infer_lookup_bytes(Context& c) {
   TENON_TRY(c.copy(0));
   c.set_type(0, c.type(1));
@@ -39,8 +45,13 @@ Status infer_lookup(Context& c) {
 }
 
 constexpr Row kRows[] = {
-    {"Activation", &infer_activation},    {"Conv", &infer_internal_conv},     {"ConvTranspose", &infer_internal_conv},
-    {"LookupBytes", &infer_lookup_bytes}, {"LookupOrDefault", &infer_lookup}, {"QuantizedConv", &infer_quantized_conv},
+    {"Activation", &infer_activation},
+    {"Conv", &infer_internal_conv},
+    {"ConvTranspose", &infer_internal_conv},
+    {"LookupBytes", &infer_lookup_bytes},
+    {"LookupOrDefault", &infer_lookup},
+    {"QuantizedConv", &infer_quantized_conv},
+    {"QuantizedSoftmax", &infer_quantized_softmax},
     {"Reorder", &infer_activation},
 };
 

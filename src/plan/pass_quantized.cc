@@ -283,6 +283,18 @@ std::optional<Node> with_factor(const Rewriter& rewriter, const Node& node) {
   return std::nullopt;
 }
 
+// Quantize(Softmax(Dequantize(x))) along the last axis.
+std::optional<Node> from_softmax(const Rewriter& rewriter, const Node& node, const QuantizedEdge& to) {
+  const Node* softmax = rewriter.made_by(node.inputs[0], "Softmax");
+  if (softmax == nullptr || !rewriter.read_once(node.inputs[0])) return std::nullopt;
+  const QuantizedEdge from = dequantized(rewriter, softmax->inputs[0]);
+  const auto rank = static_cast<int64_t>(rank_of(rewriter, softmax->inputs[0]));
+  const int64_t axis = Attributes(*softmax).integer("axis");
+  if (from.node == nullptr || rank == 0 || (axis != -1 && axis != rank - 1)) return std::nullopt;
+  return make_internal("QuantizedSoftmax", node.name, {from.bytes, from.scale, from.zero, to.scale, to.zero},
+                       node.outputs);
+}
+
 std::optional<Node> fuse(Rewriter& rewriter, const Node& node) {
   if (node.domain == "tenon" && node.op_type == "Activation") {
     std::optional<Node> made = float_product(rewriter, node.inputs[0]);
@@ -307,6 +319,7 @@ std::optional<Node> fuse(Rewriter& rewriter, const Node& node) {
   if (node.op_type == "QuantizeLinear") {
     const QuantizedEdge edge = quantized(rewriter, node);
     if (edge.node == nullptr) return std::nullopt;
+    if (std::optional<Node> softmax = from_softmax(rewriter, node, edge)) return softmax;
     const Node* source = product(rewriter, node.inputs[0]);
     if (source == nullptr || makes_bytes(*source)) return std::nullopt;
     Node made = *source;

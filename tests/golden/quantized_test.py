@@ -25,7 +25,8 @@ class Quantized:
         self.count = 0
         self.step = 0.0
         self.marks = []
-        value = self.pick(self.matmul, self.matmul, self.conv, self.dynamic_matmul, self.dynamic_conv)()
+        value = self.pick(self.matmul, self.matmul, self.conv, self.dynamic_matmul, self.dynamic_conv,
+                          self.softmax)()
         self.graph.output.append(helper.make_empty_tensor_value_info(value))
 
     def pick(self, *choices):
@@ -136,6 +137,15 @@ class Quantized:
             if self.rng.random() < 0.5:
                 y = self.node("Mul", [y, self.constant(np.float32(1.3))])
         return self.last(y) if self.rng.random() < 0.7 else y
+
+    def softmax(self):
+        shape = tuple(int(self.rng.integers(1, 90)) for _ in range(self.pick(1, 2, 3)))
+        x = self.rounded(self.input(shape), 0.03)
+        if self.rng.random() < 0.4:
+            x = self.rounded(self.function(x), 0.02)
+        y = self.node("Softmax", [x], axis=-1)
+        self.step = 1
+        return self.quantize(y, 0.004)[0]
 
     def window(self, spatial):
         kernel = [int(self.rng.integers(1, 4)) for _ in range(spatial)]

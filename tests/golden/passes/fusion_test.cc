@@ -502,6 +502,13 @@ TEST(Fusion, IntegerProductsTakeTheirScale) {
   EXPECT_THAT(operators_left(m), testing::ElementsAre("DynamicQuantizeLinear", "Mul", "QuantizedMatMul"));
 }
 
+TEST(Fusion, ASoftmaxBetweenBytesIsOneStep) {
+  GraphMaker m(21);
+  const ValueId y = m.node("Softmax", {rounded(m, m.input("x", {"N", "40"}), 0.02f)});
+  m.output(m.node("QuantizeLinear", {y, m.number(0.004f)}));
+  EXPECT_THAT(operators_left(m), testing::ElementsAre("QuantizeLinear", "QuantizedSoftmax"));
+}
+
 // A float32 product reads weights that were bytes.
 TEST(Fusion, WeightsOfOtherProductsAreDequantisedOnce) {
   GraphMaker m(21);

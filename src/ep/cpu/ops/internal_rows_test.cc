@@ -427,9 +427,10 @@ TEST(InternalRows, AttentionWithCachesAgreesWithTheReference) {
 
 // A new internal operator needs examples above.
 TEST(InternalRows, EveryOperatorHasAnExample) {
-  // Reorder stands between the layouts of all of the above; those of bytes take plain tensors alone, and are compared in
-  // tests/golden/quantized_test.py.
-  std::set<std::string_view> examples = {"Reorder", "LookupBytes", "QuantizedConv", "QuantizedMatMul"};
+  // Reorder stands between the layouts of all of the above; those of bytes take plain tensors alone, and are compared
+  // in tests/golden/quantized_test.py.
+  std::set<std::string_view> examples = {"Reorder", "LookupBytes", "QuantizedConv", "QuantizedMatMul",
+                                         "QuantizedSoftmax"};
   const std::vector<Example> first = convolutions(), second = others(), third = cached_attentions();
   for (const auto* list : {&first, &second, &third})
     for (const Example& example : *list) examples.insert(example.node.op_type);

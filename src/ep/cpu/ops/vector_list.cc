@@ -36,6 +36,7 @@ constexpr KernelEntry kRows[] = {
     {"", "DequantizeLinear", 10, kAnyVersion, "quantize", &match_quantize, &create_dequantize},
     {"", "DynamicQuantizeLinear", 11, kAnyVersion, "quantize", &match_dynamic_quantize, &create_dynamic_quantize},
     {"tenon", "LookupBytes", 1, kAnyVersion, "lookup bytes", &match_lookup_bytes, &create_lookup_bytes},
+    {"tenon", "QuantizedSoftmax", 1, kAnyVersion, "softmax int8", &match_quantized_softmax, &create_quantized_softmax},
     {"tenon", "QuantizedMatMul", 1, kAnyVersion, "gemm int8", &match_matmul_integer, &create_matmul_integer},
     {"tenon", "QuantizedConv", 1, kAnyVersion, "conv int8", &match_conv_integer, &create_conv_integer},
     {"", "ConvInteger", 10, kAnyVersion, "conv int8", &match_conv_integer, &create_conv_integer},

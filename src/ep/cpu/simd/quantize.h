@@ -17,6 +17,8 @@ struct QuantizeTable {
   void (*dequantize)(const uint8_t* x, const ByteStep& step, int64_t count, float* y);
   // The least and the largest of `count` numbers and what `low` and `high` hold before; NaN where there is one.
   void (*extremes)(const float* x, int64_t count, float* low, float* high);
+  // y[i] = table[x[i]] of 256 bytes. y may be x.
+  void (*lookup)(const uint8_t* x, const uint8_t* table, int64_t count, uint8_t* y);
 };
 
 const QuantizeTable& quantize_table();

@@ -66,9 +66,28 @@ void extremes(const float* x, int64_t count, float* low, float* high) {
   *high = lost || *high != *high ? __builtin_nanf("") : high_end;
 }
 
+// Sixteen tables of 16 bytes: each gives its result where the upper half of the byte names it.
+void lookup(const uint8_t* x, const uint8_t* table, int64_t count, uint8_t* y) {
+  const hn::CappedTag<uint8_t, 64> d;
+  const auto step = static_cast<int64_t>(hn::Lanes(d));
+  const auto low_half = hn::Set(d, 15);
+  int64_t i = 0;
+  for (; i + step <= count; i += step) {
+    const auto value = hn::LoadU(d, x + i);
+    const auto low = hn::And(value, low_half), high = hn::AndNot(low_half, value);
+    auto result = hn::Zero(d);
+    for (int part = 0; part < 16; ++part) {
+      const auto found = hn::TableLookupBytes(hn::LoadDup128(d, table + 16 * part), low);
+      result = hn::IfThenElse(hn::Eq(high, hn::Set(d, static_cast<uint8_t>(part << 4))), found, result);
+    }
+    hn::StoreU(result, d, y + i);
+  }
+  for (; i < count; ++i) y[i] = table[x[i]];
+}
+
 }  // namespace
 
 extern const QuantizeTable quantize_table;
-const QuantizeTable quantize_table = {&quantize, &dequantize, &extremes};
+const QuantizeTable quantize_table = {&quantize, &dequantize, &extremes, &lookup};
 
 }  // namespace tenon::cpu::TENON_ISA_NAMESPACE

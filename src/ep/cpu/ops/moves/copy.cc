@@ -1,6 +1,8 @@
 #include "ep/cpu/ops/moves/copy.h"
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cstring>
 
 #include "ep/cpu/simd/convert.h"
@@ -34,12 +36,45 @@ void with_element(size_t bytes, const Body& body) {
   }
 }
 
+// Transposes 8 x 8 bytes: halves of the words change places, then their quarters, then bytes.
+void transpose_bytes(const uint8_t* src, int64_t src_stride, uint8_t* dst, int64_t dst_stride) {
+  static_assert(std::endian::native == std::endian::little);
+  constexpr int kSide = 8;
+  std::array<uint64_t, kSide> words;
+  for (int i = 0; i < kSide; ++i) std::memcpy(&words[i], src + i * src_stride, sizeof(uint64_t));
+  const auto exchange = [&](int distance, uint64_t mask) {
+    const int shift = distance * 8;
+    for (int i = 0; i < kSide; ++i) {
+      if ((i & distance) != 0) continue;
+      const uint64_t changed = ((words[i] >> shift) ^ words[i + distance]) & mask;
+      words[i + distance] ^= changed;
+      words[i] ^= changed << shift;
+    }
+  };
+  exchange(4, 0x00000000ffffffff);
+  exchange(2, 0x0000ffff0000ffff);
+  exchange(1, 0x00ff00ff00ff00ff);
+  for (int i = 0; i < kSide; ++i) std::memcpy(dst + i * dst_stride, &words[i], sizeof(uint64_t));
+}
+
 template <typename T>
 void transpose(const T* src, int64_t src_stride, T* dst, int64_t dst_stride, int64_t rows, int64_t columns) {
   if constexpr (sizeof(T) == 4) {
     eltwise_table().transpose32(src, src_stride, dst, dst_stride, rows, columns);
   } else if constexpr (sizeof(T) == 2) {
     convert_table().transpose16(src, src_stride, dst, dst_stride, rows, columns);
+  } else if constexpr (sizeof(T) == 1) {
+    constexpr int64_t kSide = 8, kBlock = 64;  // of rows: whole cache lines of dst
+    for (int64_t i0 = 0; i0 < rows; i0 += kBlock) {
+      const int64_t end = std::min(rows, i0 + kBlock), whole = i0 + (end - i0) / kSide * kSide;
+      for (int64_t j = 0; j < columns; j += kSide) {
+        const bool full = j + kSide <= columns;
+        for (int64_t i = i0; full && i < whole; i += kSide)
+          transpose_bytes(src + i * src_stride + j, src_stride, dst + j * dst_stride + i, dst_stride);
+        for (int64_t jj = j; jj < std::min(columns, j + kSide); ++jj)
+          for (int64_t i = full ? whole : i0; i < end; ++i) dst[jj * dst_stride + i] = src[i * src_stride + jj];
+      }
+    }
   } else {
     constexpr int64_t kBlock = 32;  // lines of both sides stay in L1
     for (int64_t i0 = 0; i0 < rows; i0 += kBlock)
@@ -142,8 +177,7 @@ void StridedCopy::run_outer(const std::byte* src, std::byte* dst, int64_t begin,
     src += index[d] * src_[d];
     dst += index[d] * dst_[d];
   }
-  for (int64_t i = begin; i < end; ++i) {
-    run_inner(src, dst);
+  const auto next = [&] {
     for (int d = outer_rank_ - 1; d >= 0; --d) {
       src += src_[d];
       dst += dst_[d];
@@ -152,6 +186,22 @@ void StridedCopy::run_outer(const std::byte* src, std::byte* dst, int64_t begin,
       dst -= dims_[d] * dst_[d];
       index[d] = 0;
     }
+  };
+  const auto each = [&](const auto& copy) {
+    for (int64_t i = begin; i < end; ++i, next()) copy();
+  };
+  // Short rows of usual sizes need no call.
+  switch (inner_ == Inner::kBytes ? inner_dim_ * static_cast<int64_t>(element_bytes_) : 0) {
+    case 8:
+      return each([&] { std::memcpy(dst, src, 8); });
+    case 16:
+      return each([&] { std::memcpy(dst, src, 16); });
+    case 32:
+      return each([&] { std::memcpy(dst, src, 32); });
+    case 64:
+      return each([&] { std::memcpy(dst, src, 64); });
+    default:
+      return each([&] { run_inner(src, dst); });
   }
 }
 

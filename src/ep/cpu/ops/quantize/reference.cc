@@ -153,6 +153,34 @@ Result<RefImpl> make_lookup_bytes(RefNode& node) {
   return impl;
 }
 
+// Along the last axis, from bytes to bytes.
+Result<RefImpl> make_quantized_softmax(RefNode& node) {
+  TENON_TRY(require_inputs(node, 2));
+  const Shape& shape = node.inputs[0].shape;
+  TENON_INVALID_IF(shape.rank() == 0 || !input_spec(node, 3).present(), "QuantizedSoftmax lacks an axis or a scale.");
+  TENON_TRY(require_output(node, 0, shape));
+  const ReadElement read = element_reader(node.inputs[0].type);
+  const WriteQuantized write = quantized_writer(node.output_type);
+  TENON_UNSUPPORTED_IF(read == nullptr || write == nullptr, "QuantizedSoftmax does not make {} of {}.",
+                       data_type_name(node.output_type), data_type_name(node.inputs[0].type));
+  const ReadElement zero = input_spec(node, 4).present() ? element_reader(node.inputs[4].type) : nullptr;
+  RefImpl impl;
+  impl.run = [=, columns = shape[shape.rank() - 1], count = shape.element_count()](KernelContext& context) -> Status {
+    const double step = static_cast<double>(*context.input<float>(1)), y_step = *context.input<float>(3);
+    for (int64_t first = 0; first < count; first += columns) {
+      double most = read(context.inputs[0], first), sum = 0;
+      for (int64_t i = first; i < first + columns; ++i) most = std::max(most, read(context.inputs[0], i));
+      for (int64_t i = first; i < first + columns; ++i) sum += std::exp((read(context.inputs[0], i) - most) * step);
+      for (int64_t i = first; i < first + columns; ++i) {
+        const double y = std::exp((read(context.inputs[0], i) - most) * step) / sum;
+        write(y / y_step, zero ? zero(context.inputs[4], 0) : 0, context.outputs[0], i);
+      }
+    }
+    return {};
+  };
+  return impl;
+}
+
 constexpr TypeSet kQuantizes = type_set(TypeList<float, Float16, BFloat16, int32_t>());
 constexpr TypeSet kDequantizes = type_set(TypeList<int8_t, uint8_t, int16_t, uint16_t, int32_t>()) | kSmallSet;
 
@@ -171,6 +199,8 @@ constexpr KernelEntry kRows[] = {
     ref_row<kDequantizes, &make_dequantize>("DequantizeLinear", 1, kAnyVersion, "com.microsoft"),
     ref_row<kFloat32Set, &make_dynamic_quantize>("DynamicQuantizeLinear", 11),
     ref_row<type_set(TypeList<int8_t, uint8_t>()), &make_lookup_bytes>("LookupBytes", 1, kAnyVersion, "tenon"),
+    ref_row<type_set(TypeList<int8_t, uint8_t>()), &make_quantized_softmax>("QuantizedSoftmax", 1, kAnyVersion,
+                                                                            "tenon"),
 };
 
 }  // namespace

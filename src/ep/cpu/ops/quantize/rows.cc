@@ -127,7 +127,7 @@ class LookupBytesKernel final : public Kernel {
     const auto* const table = context.input<uint8_t>(1);
     auto* const y = context.output<uint8_t>(0);
     context.pool->parallel_for(count_, kGrain, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) y[i] = table[x[i]];
+      quantize_table().lookup(x + begin, table, end - begin, y + begin);
     });
     return {};
   }

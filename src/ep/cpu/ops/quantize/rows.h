@@ -1,4 +1,5 @@
-// QuantizeLinear, DequantizeLinear and DynamicQuantizeLinear between float32 and bytes, and tenon.LookupBytes.
+// QuantizeLinear, DequantizeLinear and DynamicQuantizeLinear between float32 and bytes, tenon.LookupBytes and
+// tenon.QuantizedSoftmax.
 #pragma once
 
 #include "ep/api/kernel.h"
@@ -15,5 +16,8 @@ Result<std::unique_ptr<Kernel>> create_dynamic_quantize(const KernelNode& node);
 
 Status match_lookup_bytes(const KernelNode& node);
 Result<std::unique_ptr<Kernel>> create_lookup_bytes(const KernelNode& node);
+
+Status match_quantized_softmax(const KernelNode& node);
+Result<std::unique_ptr<Kernel>> create_quantized_softmax(const KernelNode& node);
 
 }  // namespace tenon::cpu::nn
