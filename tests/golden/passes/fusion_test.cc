@@ -502,6 +502,15 @@ TEST(Fusion, IntegerProductsTakeTheirScale) {
   EXPECT_THAT(operators_left(m), testing::ElementsAre("DynamicQuantizeLinear", "Mul", "QuantizedMatMul"));
 }
 
+// It would be a product with one row.
+TEST(Fusion, ADepthwiseConvolutionStaysOneOfNumbers) {
+  GraphMaker m(21);
+  const ValueId x = m.input("x", {"N", "3", "7"});
+  m.output(m.node("Conv", {rounded(m, x, 0.02f), rounded(m, m.weights("w", {3, 1, 3}), 0.01f)}));
+  m.set("group", int64_t{3});
+  EXPECT_THAT(operators_left(m), testing::ElementsAre("QuantizeLinear", "DequantizeLinear", "Conv"));
+}
+
 TEST(Fusion, ASoftmaxBetweenBytesIsOneStep) {
   GraphMaker m(21);
   const ValueId y = m.node("Softmax", {rounded(m, m.input("x", {"N", "40"}), 0.02f)});
