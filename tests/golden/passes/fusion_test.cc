@@ -452,9 +452,10 @@ std::vector<std::string> operators_left(GraphMaker& m) {
   EXPECT_TRUE(run_named(planned, PassPhase::kPlan, {}).ok());
   const Result<std::vector<ConstantRef>> after = interpret(planned, inputs);
   EXPECT_TRUE(after.ok()) << after.status().message();
-  if (before.ok() && after.ok())
+  if (before.ok() && after.ok()) {
     for (size_t i = 0; i < before->size(); ++i)
       EXPECT_LT(relative_difference(*(*before)[i], *(*after)[i]), 2e-5) << planned.to_text();
+  }
   std::vector<std::string> left;
   for (const Node& node : planned.nodes) left.push_back(node.op_type);
   return left;
