@@ -6,7 +6,7 @@
 
 #include "graph/schema.h"
 #include "ops/shape_inference.h"
-#include "plan/pass_rewriter.h"
+#include "plan/node_origins.h"
 #include "plan/regions.h"
 
 namespace tenon {
