@@ -16,8 +16,8 @@
 namespace tenon {
 
 // Replaces the nodes of `graph` and of its subgraphs that the table of expansions has, and infers what they make. The
-// new nodes stand for the one that they replace (node_origins.h). Nodes of regions stay. Errors: attributes or shapes that
-// no expansion takes; the message has the node.
+// new nodes stand for the one that they replace (node_origins.h). Nodes of regions stay. Errors: attributes or shapes
+// that no expansion takes; the message has the node.
 Status expand_operators(Graph& graph);
 
 namespace expand {
