@@ -55,8 +55,9 @@ void NodeTrail::mark(Graph& graph) {
     const auto found = made != kNoValue ? made_as.find(body.value(made).name) : made_as.end();
     return found != made_as.end() ? found->second : -1;
   };
+  const auto texts = std::make_shared<std::vector<std::string>>(std::move(shown_));
   const auto names = std::make_shared<Constant>();
-  names->strings = std::move(shown_);
+  names->owner = texts;
   names_ = names;
   for (Node& node : graph.nodes) {
     if (is_region(node)) {
@@ -71,7 +72,8 @@ void NodeTrail::mark(Graph& graph) {
       add_origin(node, made_by[made], names_);
     }
   }
-  mark_bodies(graph, names->strings);
+  mark_bodies(graph, *texts);
+  names->strings = *texts;
 }
 
 void NodeTrail::mark_bodies(Graph& graph, std::vector<std::string>& names) const {
