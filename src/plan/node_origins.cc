@@ -79,7 +79,7 @@ std::vector<std::string> model_nodes_of(const Node& node) {
   const std::span<const int64_t> numbers = origins_of(node);
   const ConstantRef& known = names_of_origins(node);
   if (numbers.empty() || known == nullptr) return {};
-  const std::vector<std::string>& names = known->strings;
+  const std::span<const std::string> names = known->strings;
   if (numbers.size() == 1 && (names[numbers[0]] == node.name || node.domain != "tenon")) return {};
   std::vector<std::string> listed;
   listed.reserve(numbers.size());
