@@ -277,9 +277,11 @@ Status unknown_operator(const Graph& graph, const Node& node) {
   const int opset = graph.opset(node.domain);
   std::string known;
   if (newest_opset(node.domain) == 0) {
-    known = format("No operator of this domain is known; known are ai.onnx (opsets {} to {}), ai.onnx.ml (1 to {}), ai.onnx.preview and "
-                   "com.microsoft",
-                   kOldestOnnxOpset, kNewestOnnxOpset, kNewestMlOpset);
+    known = format(
+        "No operator of this domain is known; known are ai.onnx (opsets {} to {}), ai.onnx.ml (1 to {}), "
+        "ai.onnx.preview and "
+        "com.microsoft",
+        kOldestOnnxOpset, kNewestOnnxOpset, kNewestMlOpset);
   } else if (const auto rows = versions(node.domain, node.op_type); !rows.empty()) {
     known = format("It exists from opset {} on", rows.front().since_version);
   } else if (const auto names = close_operator_names(node.domain, node.op_type); !names.empty()) {
