@@ -11,8 +11,16 @@
 namespace tenon {
 namespace {
 
-// Exporters print these constants with float32 or fewer digits.
-bool near(float value, double wanted) { return std::fabs(value - wanted) <= 1e-4 * std::fabs(wanted); }
+// Exporters print these constants with float32 or fewer digits, and models in 16 bits have them rounded to the 11 bits
+// of a float16 or the 8 of a bfloat16.
+bool near(float value, double wanted) {
+  if (std::fabs(value - wanted) <= 1e-4 * std::fabs(wanted)) return true;
+  int exponent = 0;
+  const double fraction = std::frexp(wanted, &exponent);
+  for (int bits : {11, 8})
+    if (value == std::ldexp(std::nearbyint(std::ldexp(fraction, bits)), exponent - bits)) return true;
+  return false;
+}
 
 // The activation of x.
 struct Found : Epilogue {

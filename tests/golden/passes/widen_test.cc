@@ -59,6 +59,24 @@ TEST(Widen, AConvolutionTakesItsActivationAsInFloat32) {
   EXPECT_EQ(graph.value(y).type, kF16);
 }
 
+// A float16 is 1e-4 beside the square root of 2, and further from others.
+TEST(Widen, RoundedConstantsOfAnActivationAreKnown) {
+  GraphMaker m;
+  const auto number = [&m](const std::string& name, uint16_t bits) {
+    std::byte* data = nullptr;
+    ConstantRef constant = make_constant(kF16, Shape(), &data).value();
+    *reinterpret_cast<uint16_t*>(data) = bits;
+    return m.graph().add_constant(name, std::move(constant));
+  };
+  const ValueId x = m.input("x", {"N", "8"}, kF16);
+  const ValueId e = m.node("Erf", {m.node("Div", {x, number("root", 0x3da8)})});
+  const ValueId factor = m.node("Add", {e, number("one", 0x3c00)});
+  m.output(m.node("Mul", {m.node("Mul", {x, factor}), number("half", 0x3800)}));
+  const Graph graph = loaded(m);
+  ASSERT_THAT(steps(graph), ElementsAre("Cast float32", "Activation float32", "Cast float16"));
+  EXPECT_EQ(graph.nodes[NodeId(1)].find("activation")->s, "gelu");
+}
+
 TEST(Widen, AValueInsideKnowsWhatItIsInTheModel) {
   GraphMaker m;
   ValueId a = m.node("Exp", {m.input("x", {"4"}, kF16)});
