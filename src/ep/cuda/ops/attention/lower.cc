@@ -54,7 +54,7 @@ Status lower_attention(Lowering& to, const Node& node) {
     TENON_TRY_ASSIGN(tensors.y, to.make(node.outputs[0]));
   }
   if (y.element_count() == 0) return Status();
-  TENON_TRY(check_sizes(to, node, {y[0], y[1], desc.keys, y[2], desc.q_row}));
+  TENON_TRY(check_sizes(to, node, {y[0], y[1], desc.keys, y[2], desc.q_at.row}));
   to.program().add_op(std::make_unique<AttentionOp>(node.name, type, params, tensors));
   return Status();
 }
