@@ -7,6 +7,8 @@
 #include <cstring>
 #include <map>
 
+#include <tenon/thread_pool.h>
+
 #include "ep/cpu/cpu_provider.h"
 #include "ep/cpu/ops/reference_types.h"
 
@@ -94,8 +96,10 @@ class Reference {
       to.push_back(outputs_[i].dynamic ? nullptr : context.results[i].data());
     }
     std::vector<double> scratch(kernel->scratch_bytes() / sizeof(double) + 1);
+    const auto pool = ThreadPool::create({.threads = 1}).value();
     context.inputs = from;
     context.outputs = to;
+    context.pool = pool.get();
     context.scratch = reinterpret_cast<std::byte*>(scratch.data());
     const Status status = kernel->run(context);
     results_ = std::move(context.results);
