@@ -33,7 +33,7 @@ struct AttentionDesc {
   int64_t queries = 0, keys = 0;       // positions of Q, and of K and V
   int64_t past = 0;                    // positions of past_key
   int64_t depth = 0, value_depth = 0;  // elements of one head of Q and K, and of V and Y
-  float scale = 1;
+  double scale = 1;
   float softcap = 0;  // scores become cap * tanh(scores / cap); 0: they stay
   bool causal = false;
   int64_t left = -1, right = -1;  // a query's window around its own position; -1: no end

@@ -144,8 +144,8 @@ Result<AttentionDesc> read_cached_attention(const Node& node, const InputShapes&
       apart ? Shape{desc.batch, desc.heads, desc.queries, desc.value_depth} : Shape{desc.batch, desc.queries, y_row};
   desc.y_at = {desc.queries * y_row, apart ? desc.queries * desc.value_depth : desc.value_depth,
                apart ? desc.value_depth : y_row};
-  desc.scale = attributes.find_number("scale").value_or(
-      desc.depth == 0 ? 1.0F : static_cast<float>(1 / std::sqrt(static_cast<double>(desc.depth))));
+  const std::optional<float> scale = attributes.find_number("scale");
+  desc.scale = scale ? *scale : desc.depth == 0 ? 1 : 1 / std::sqrt(static_cast<double>(desc.depth));
   desc.softcap = attributes.number("softcap");
   TENON_INVALID_IF(!(desc.softcap >= 0), "Attribute \"softcap\" ({}) is negative.", desc.softcap);
   desc.causal = attributes.flag("is_causal");

@@ -184,7 +184,8 @@ example("TensorScatter", [(2, 6, 3), (2, 2, 3), optional(np.array([1, 3]))], axi
 example("TensorScatter", [(2, 6, 3), (2, 2, 3), np.array([5, 3])], axis=1, mode="circular")
 example("CausalConvWithState", [(2, 3, 7), (3, 1, 4), optional((3,)), optional((2, 3, 3))], outputs=2, low=-1, high=1)
 example("CausalConvWithState", [(2, 3, 2), (3, 1, 4)], outputs=2, low=-1, high=1, activation="silu")
-example("LinearAttention", [(2, 5, 16), (2, 5, 8), (2, 5, 6), None, (2, 5, 8), (2, 5, 2)], outputs=2, low=-1, high=0.5, q_num_heads=4, kv_num_heads=2)
+example("LinearAttention", [(2, 5, 16), (2, 5, 8), (2, 5, 6), None, (2, 5, 8), (2, 5, 2)], outputs=2, low=-1, high=0.5, q_num_heads=4, kv_num_heads=2,
+        where=lambda types: types.get("S", types["T"]) == types["T"])
 example("LinearAttention", [(2, 5, 8), (2, 5, 8), (2, 5, 6), optional((2, 2, 4, 3))], outputs=2, low=-1, high=1, q_num_heads=2, kv_num_heads=2, update_rule="linear",
         where=lambda types: types.get("S", types["T"]) == types["T"])
 example("SwiGLU", [(2, 3, 7), (2, 3, 7)], alpha=0.5)

@@ -78,7 +78,7 @@ struct Attend {
     const KeyCacheWriter::Rows& k = is_past ? at.run.past_k : at.run.k;
     const int64_t q_at = at.b * desc.q_at.batch + at.h * desc.q_at.head + at.t * desc.q_at.row;
     const int64_t k_at = row_of(at, k, is_past ? s : s - at.before);
-    return dot(at.context.inputs[desc.q], q_at, k.data, k_at, desc.depth) * static_cast<double>(desc.scale);
+    return dot(at.context.inputs[desc.q], q_at, k.data, k_at, desc.depth) * desc.scale;
   }
   double capped(double score) const {
     const auto cap = static_cast<double>(desc.softcap);

@@ -214,10 +214,11 @@ class AttentionKernel final : public Kernel {
   void products(const Task& task, Block block, int64_t unit, int64_t row, int64_t rows, int64_t first,
                 int64_t keys) const {
     const float* const q = q_row(task, unit, row);
+    const auto scale = static_cast<float>(p_.scale);
     if (few_) {
       for (int64_t i = 0; i < rows; ++i) {
         attention_table().scores(q + i * q_step(), block.k + (first - block.first) * block.k_row, block.k_row, keys,
-                                 p_.depth, p_.scale, task.scores + i * block_);
+                                 p_.depth, scale, task.scores + i * block_);
       }
       return;
     }
@@ -231,7 +232,7 @@ class AttentionKernel final : public Kernel {
                       .m = rows,
                       .n = keys,
                       .k = p_.depth,
-                      .alpha = capped ? p_.scale / p_.softcap : p_.scale,
+                      .alpha = capped ? scale / p_.softcap : scale,
                       .epilogue = {.activation = capped ? Activation::kTanh : Activation::kNone}});
     if (!capped) return;
     float caps[4 * kGemmRows];

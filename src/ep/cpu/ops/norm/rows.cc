@@ -48,7 +48,8 @@ class LayerNormKernel final : public Kernel {
                               .bias = context.input<float>(desc_.bias),
                               .rows = 1,
                               .n = n_,
-                              .epsilon = desc_.epsilon};
+                              .epsilon = desc_.epsilon,
+                              .subtract_mean = desc_.subtract_mean};
       narrow_rows(context, from_, to_, rows_, n_, [&row](const float* x, float* y) {
         LayerNormTask task = row;
         task.x = x;

@@ -13,7 +13,7 @@ Status lower_attention(Lowering& to, const Node& node) {
   const Shape& y = desc.y;
   AttentionParams params;
   params.heads = narrow(desc.heads);
-  params.scale = desc.scale;
+  params.scale = static_cast<float>(desc.scale);
   params.guarded = desc.empty == EmptyQuery::kZerosForNaN ? 1 : 0;
   params.batch = narrow(desc.batch);
   params.queries = narrow(desc.queries);
