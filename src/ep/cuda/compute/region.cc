@@ -173,10 +173,11 @@ Status bound_clips(Graph& graph, DataType half) {
   return Status();
 }
 
-// Products of bytes are kernels of the CPU EP alone, and the device has kernels of 16 bits: nothing is widened.
+// Products of bytes are kernels of the CPU EP alone, the device has kernels of 16 bits, so that nothing is widened, and
+// one for any Einsum.
 PassOptions pass_options() {
   return {.evaluate = &evaluate_on_host,
-          .skip = {"widen", "quantized_moves", "quantized_tables", "quantized_products", "fuse_casts"},
+          .skip = {"widen", "einsums", "quantized_moves", "quantized_tables", "quantized_products", "fuse_casts"},
           .observe = {}};
 }
 
