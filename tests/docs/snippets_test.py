@@ -17,7 +17,7 @@ STANDARD = {"c": "-std=c99", "cpp": "-std=c++20"}
 HEADERS = {
     "c": ["onnxruntime_c_api.h", "copy_ledger_api.h", "external_handles.h", "timeline_api.h"],
     "cpp": ["session.h", "importer.h", "thread_pool.h", "log.h", "dlpack.h", "kernel_stream.h", "plan_report.h",
-            "model_summary.h", "node_values.h", "machine_peaks.h", "try.h"],
+            "model_summary.h", "node_values.h", "object.h", "machine_peaks.h", "try.h"],
 }
 # What fragments use: those in C, and those of a file in C++.
 C_PROGRAM = """
@@ -42,6 +42,7 @@ void launch(cudaStream_t);
     "docs/how-to/debugging.md": "#include <tenon/node_values.h>\n#include <tenon/session.h>\n#include <tenon/try.h>\n"
                                 "#include <cstdio>",
     "include/tenon/node_values.h": CPP_RUN,
+    "include/tenon/object.h": CPP_RUN,
     "include/tenon/plan_report.h": CPP_RUN,
     "include/tenon/session.h": CPP_RUN,
     "include/tenon/try.h": "#include <tenon/session.h>\n#include <tenon/try.h>",
