@@ -1,4 +1,4 @@
-// What this machine can do at best, to say how much of it a kernel reaches.
+// The peak rates of this machine, to say how much of them a kernel reaches.
 //
 //   auto peaks = tenon::measure_machine_peaks(1);
 //   std::printf("%.1f GFLOP/s, %.1f GB/s\n", peaks->flops / 1e9, peaks->bytes / 1e9);

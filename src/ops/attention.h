@@ -20,7 +20,7 @@ enum class KeyCache : uint8_t {
   kShared,  // past_key has room for more positions; the past of each batch ends where its own length says
 };
 
-// What a query gets that may attend to no key.
+// The output of a query that may attend to no key.
 enum class EmptyQuery : uint8_t {
   kNaN,          // what a Softmax of -infinity gives
   kZeros,        // zeros

@@ -9,7 +9,7 @@
 
 namespace tenon {
 
-// What is known before every size is.
+// The part that is known before every size is.
 struct EinsumForm {
   std::vector<std::string> inputs;  // as in EinsumDesc
   std::string output;

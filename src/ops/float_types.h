@@ -1,4 +1,4 @@
-// What passes ask and change when the floats of a node change their type.
+// For passes that change the type of a node's floats: questions and changes.
 #pragma once
 
 #include <string_view>

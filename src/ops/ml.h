@@ -1,4 +1,4 @@
-// What the operators of ai.onnx.ml (opsets 1 to 5) have in common: classes, transforms of scores, rows of features.
+// Common to the operators of ai.onnx.ml (opsets 1 to 5): classes, transforms of scores, rows of features.
 #pragma once
 
 #include <cstdint>

@@ -14,7 +14,7 @@ inline bool is_16_bit_float(DataType type) { return type == DataType::kFloat16 |
 // The name of the float32 value in the place of `name`, which is float16 or bfloat16 in the model.
 std::string widened_name(std::string_view name, DataType type);
 
-// What such a float32 value stands for in the model: rounded to `type`, it is the value `name`.
+// The value of the model that such a float32 value stands for: rounded to `type`, it is the value `name`.
 struct ModelValue {
   std::string_view name;  // a part of the value's own name
   DataType type;

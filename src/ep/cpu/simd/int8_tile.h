@@ -68,7 +68,7 @@ void product_tile(const TileElement* a, int64_t lda, uint32_t flip, const uint8_
   for (int i = 0; i < kRows; ++i)
 #pragma GCC unroll 4
     for (int j = 0; j < kPanels * kVectors; ++j) x[i][j] = hn::Zero(d);
-  // What is left of the depth comes first, and the loop last: so g++ keeps the sums in registers.
+  // The rest of the depth comes first, and the loop last: so g++ keeps the sums in registers.
   const int64_t whole = k / 4 * 4;
   if (whole < k) {
     load_panels<kPanels>(b + whole * kInt8Panel, panel_stride, y);

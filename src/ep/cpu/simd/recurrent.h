@@ -1,4 +1,4 @@
-// What an LSTM, GRU or RNN cell does after its products, for one entry of a batch: gate functions and new states.
+// The steps of an LSTM, GRU or RNN cell after its products, for one entry of a batch: gate functions and new states.
 //
 // Units lie in blocks of 16: a row of gates is [block][gate][16], a state [block][16]. Units that only fill the last
 // block have gates of 0 and states of 0, and keep those.

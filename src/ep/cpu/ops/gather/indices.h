@@ -87,7 +87,7 @@ class ElementBox {
       if (d < 0) return;
     }
   }
-  // What to say of the position that run() left, if it left one.
+  // The error for the position that run() left, if it left one.
   Status status(const void* data, int64_t failed) const;
 
  private:

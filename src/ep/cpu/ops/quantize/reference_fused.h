@@ -1,4 +1,4 @@
-// What tenon.QuantizedMatMul and tenon.QuantizedConv do behind their sums (docs/reference/internal-operators.md).
+// The epilogue of tenon.QuantizedMatMul and tenon.QuantizedConv (docs/reference/internal-operators.md).
 #pragma once
 
 #include "ep/cpu/ops/quantize/elements.h"

@@ -1,4 +1,4 @@
-// What kernels of strings, sequences, optionals and maps share: the run's objects, and tensors to and from them.
+// Shared by kernels of strings, sequences, optionals and maps: the run's objects, and tensors to and from them.
 #pragma once
 
 #include "ep/api/device_provider.h"
