@@ -1,5 +1,7 @@
 #include "ops/contrib.h"
 
+#include <algorithm>
+
 #include "ops/attributes.h"
 #include "ops/axes.h"
 #include "ops/input_shapes.h"
@@ -81,9 +83,37 @@ Status infer_unfold(Context& c) {
   return c.set_unknown_dims(c.rank(0) + 1);
 }
 
-constexpr Row kRows[] = {{"CropAndResize", &infer_crop},
-                         {"Inverse", &infer_inverse},
-                         {"NGramRepeatBlock", &infer_scores},
+Status infer_experts(Context& c) { return c.copy(0); }
+
+Status infer_hash(Context& c) {
+  c.set_type(0, Attributes(c.node()).flag("positive") ? DataType::kUint32 : DataType::kInt32);
+  return c.ranked(0) ? c.set_dims(0, c.dims(0)) : Status();
+}
+
+Status infer_time_warping(Context& c) {
+  c.set_type(0, DataType::kInt32);
+  return c.set_dims(0, {number(2), Dim{}});
+}
+
+Status infer_tokenizer(Context& c) {
+  c.set_type(0, DataType::kString);
+  if (!c.ranked(0)) return {};
+  TENON_INVALID_IF(c.rank(0) != 1 && c.rank(0) != 2, "Tokenizer takes [C] or [N,C], not {}.", text(c.dims(0)));
+  Dims dims = c.dims(0);
+  if (!std::all_of(dims.begin(), dims.end(), [](const Dim& dim) { return dim.known(); })) return {};
+  // Without texts there is no dimension of tokens.
+  if (std::any_of(dims.begin(), dims.end(), [](const Dim& dim) { return dim.value == 0; })) {
+    dims.back() = number(0);
+  } else {
+    dims.emplace_back();
+  }
+  return c.set_dims(0, std::move(dims));
+}
+
+constexpr Row kRows[] = {{"CropAndResize", &infer_crop}, {"DynamicTimeWarping", &infer_time_warping},
+                         {"Inverse", &infer_inverse},    {"MoE", &infer_experts},
+                         {"MurmurHash3", &infer_hash},   {"NGramRepeatBlock", &infer_scores},
+                         {"QMoE", &infer_experts},       {"Tokenizer", &infer_tokenizer},
                          {"UnfoldTensor", &infer_unfold}};
 
 }  // namespace

@@ -171,7 +171,16 @@ Status infer_conv(Context& c) {
 std::span<const Row> conv_rows() { return kRows; }
 
 namespace {
-constexpr Row kContribRows[] = {{"QLinearConv", &infer_qlinear_conv}};
+
+// With channels at the end: when it has become the other form (plan/expand.h).
+Status infer_contrib_conv(Context& c) {
+  if (!Attributes(c.node()).flag("channels_last")) return infer_qlinear_conv(c);
+  c.set_type(0, c.type(7));
+  return {};
+}
+
+constexpr Row kContribRows[] = {{"QLinearConv", &infer_contrib_conv}};
+
 }  // namespace
 
 std::span<const Row> contrib_conv_rows() { return kContribRows; }

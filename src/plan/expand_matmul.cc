@@ -135,6 +135,22 @@ void convolve(Expansion& to, bool last) {
 void fused_conv(Expansion& to) { convolve(to, false); }
 void nhwc_fused_conv(Expansion& to) { convolve(to, true); }
 
+// With channels at the end: the form without, between two transpositions.
+void quantised_conv(Expansion& to) {
+  if (!to.attributes().flag("channels_last")) return;
+  const int rank = to.rank(to.in(0));
+  if (rank < 3) {
+    to.fail(unsupported("QLinearConv needs an input of a known rank, with channels and positions."));
+    return;
+  }
+  std::vector<ValueId> inputs = to.node().inputs;
+  inputs[0] = to.transpose(inputs[0], channels_first(rank));
+  const ValueId y = to.new_value();
+  to.add_node("com.microsoft", "QLinearConv", std::move(inputs),
+              window_attributes(to, {"auto_pad", "dilations", "group", "kernel_shape", "pads", "strides"}), {y});
+  to.transpose(y, channels_last(rank), to.out(0));
+}
+
 void nhwc_max_pool(Expansion& to) {
   const int rank = to.rank(to.in(0));
   if (rank < 3) {
@@ -182,6 +198,23 @@ void row_distances(Expansion& to) {
   if (root) to.add("Sqrt", {distances}, {}, to.out(0));
 }
 
+// Experts are computed in float32: what is float16 or bfloat16 becomes that.
+void experts(Expansion& to) {
+  const DataType type = to.type(to.in(0));
+  if (type != DataType::kFloat16 && type != DataType::kBfloat16) return;
+  std::vector<ValueId> inputs;
+  for (ValueId id : to.node().inputs) inputs.push_back(to.type(id) == type ? to.cast(id, DataType::kFloat) : id);
+  SetAttributes set;
+  for (const Attribute& attribute : to.node().attributes) {
+    if (attribute.kind == AttributeKind::kInt) set.push_back(integer(attribute.name, attribute.i));
+    if (attribute.kind == AttributeKind::kFloat) set.push_back(number(attribute.name, attribute.f));
+    if (attribute.kind == AttributeKind::kString) set.push_back(text(attribute.name, attribute.s));
+  }
+  const ValueId wide = to.new_value();
+  to.add_node(to.node().domain, to.node().op_type, std::move(inputs), set, {wide});
+  to.cast(wide, type, to.out(0));
+}
+
 constexpr Row kRows[] = {
     {"com.microsoft", "CDist", &row_distances},
     {"com.microsoft", "ConvTransposeWithDynamicPads", &conv_transpose_with_pads},
@@ -189,9 +222,12 @@ constexpr Row kRows[] = {
     {"com.microsoft", "FusedGemm", &fused_gemm},
     {"com.microsoft", "FusedMatMul", &fused_matmul},
     {"com.microsoft", "FusedMatMulActivation", &fused_matmul},
+    {"com.microsoft", "MoE", &experts},
     {"com.microsoft", "NhwcConv", &nhwc_fused_conv},
     {"com.microsoft", "NhwcFusedConv", &nhwc_fused_conv},
     {"com.microsoft", "NhwcMaxPool", &nhwc_max_pool},
+    {"com.microsoft", "QLinearConv", &quantised_conv},
+    {"com.microsoft", "QMoE", &experts},
     {"com.microsoft", "TransposeMatMul", &fused_matmul},
 };
 

@@ -63,3 +63,8 @@ def problems():
         yield conv(f"{text}", (1, 3, 8, 7), (5, 3, 3, 3), *kinds)
         yield conv(f"{text} columns", (2, 4, 9, 9), (6, 4, 3, 3), *kinds, columns=True, pads=[1, 1, 1, 1], strides=[2, 2])
         yield conv(f"{text} depthwise", (1, 6, 7, 7), (6, 1, 3, 3), *kinds, bias=False, group=6)
+    for kinds in ((np.uint8, np.uint8), (np.uint8, np.int8), (np.int8, np.int8)):
+        text = f"channels last {kinds[0].__name__} {kinds[1].__name__}"
+        yield conv(f"{text}", (1, 8, 7, 3), (5, 3, 3, 3), *kinds, channels_last=1)
+        yield conv(f"{text} columns", (2, 9, 9, 4), (6, 4, 3, 3), *kinds, columns=True, pads=[1, 1, 1, 1], strides=[2, 2], channels_last=1)
+        yield conv(f"{text} depthwise", (1, 7, 7, 6), (6, 1, 3, 3), *kinds, bias=False, group=6, channels_last=1)

@@ -1,6 +1,7 @@
 // Matrix products, attention, norms, softmax, elementwise operators and data movement, best first.
 #include "ep/cpu/cpu_provider.h"
 #include "ep/cpu/ops/attention/rows.h"
+#include "ep/cpu/ops/contrib/experts_rows.h"
 #include "ep/cpu/ops/conv/integer.h"
 #include "ep/cpu/ops/elementwise/rows.h"
 #include "ep/cpu/ops/matmul/integer_float_rows.h"
@@ -43,6 +44,8 @@ constexpr KernelEntry kRows[] = {
     {"", "QLinearConv", 10, kAnyVersion, "conv int8", &match_conv_integer, &create_conv_integer},
     {"com.microsoft", "MatMulNBits", 1, kAnyVersion, "nbits int8", &match_nbits8, &create_nbits8},
     {"com.microsoft", "MatMulNBits", 1, kAnyVersion, "nbits", &match_nbits, &create_nbits},
+    {"com.microsoft", "MoE", 1, kAnyVersion, "experts", &match_packed_experts, &create_packed_experts},
+    {"com.microsoft", "QMoE", 1, kAnyVersion, "experts", &match_packed_experts, &create_packed_experts},
     {"com.microsoft", "MatMulIntegerToFloat", 1, kAnyVersion, "gemm int8", &match_integer_float, &create_integer_float},
     {"com.microsoft", "DynamicQuantizeMatMul", 1, kAnyVersion, "gemm int8", &match_integer_float,
      &create_integer_float},

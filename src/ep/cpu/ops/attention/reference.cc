@@ -225,7 +225,8 @@ Result<RefImpl> make_cache_update(RefNode& node) {
 constexpr KernelEntry kRows[] = {
     ref_row<kFloatSet, &make_attention>("Attention", 23),
     ref_row<kFloat32Set, &make_attention>("Attention", 1, kAnyVersion, "tenon"),
-    ref_row<kFloatSet, &make_cache_update>("CacheUpdate", 1, kAnyVersion, "tenon"),
+    ref_row<kFloatSet | type_set(TypeList<int8_t, uint8_t>()), &make_cache_update>("CacheUpdate", 1, kAnyVersion,
+                                                                                   "tenon"),
     ref_row<kFloatSet, &make_attention>("CachedAttention", 1, kAnyVersion, "tenon"),
     ref_row<kFloat32Set, &make_attention>("PackedAttention", 1, kAnyVersion, "tenon"),
 };

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "ep/cpu/ops/contrib/rows.h"
 #include "ep/cpu/ops/reference_kernel.h"
 #include "ops/contrib.h"
 
@@ -174,6 +175,14 @@ constexpr KernelEntry kRows[] = {
 
 }  // namespace
 
-std::span<const KernelEntry> ref_contrib_rows() { return kRows; }
+std::span<const KernelEntry> ref_contrib_rows() {
+  static const std::vector<KernelEntry> kAll = [] {
+    std::vector<KernelEntry> all(std::begin(kRows), std::end(kRows));
+    for (const auto& rows : {expert_rows(), hash_rows(), decoding_rows(), tokenizer_rows()})
+      all.insert(all.end(), rows.begin(), rows.end());
+    return all;
+  }();
+  return kAll;
+}
 
 }  // namespace tenon::cpu::ref

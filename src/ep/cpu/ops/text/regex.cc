@@ -50,9 +50,19 @@ bool holds(Regex::Place place, char32_t before, char32_t after) {
   return false;
 }
 
+// The character that ends at `place`.
+char32_t code_before(std::string_view text, size_t place) {
+  if (place == 0) return kNone;
+  size_t begin = place - 1;
+  while (begin > 0 && place - begin < 4 && (static_cast<unsigned char>(text[begin]) & 0xC0) == 0x80) --begin;
+  return next_code_point(text.substr(begin, place - begin)).code;
+}
+
 }  // namespace
 
-bool Regex::full_match(std::string_view text) const {
+bool Regex::full_match(std::string_view text) const { return longest_match(text, 0) == text.size(); }
+
+std::optional<size_t> Regex::longest_match(std::string_view text, size_t begin) const {
   StateSet now(program_.size()), next(program_.size());
   std::vector<uint32_t> pending;
   bool matched = false;
@@ -76,20 +86,27 @@ bool Regex::full_match(std::string_view text) const {
           if (holds(instruction.place, before, after)) pending.push_back(instruction.next);
           break;
         case Op::kMatch:
-          matched = matched || after == kNone;
+          matched = true;
           break;
         case Op::kRanges:
           break;
       }
     }
   };
-  const auto code_at = [&] { return text.empty() ? CodePoint{.code = kNone, .length = 0} : next_code_point(text); };
+  size_t end = begin;
+  const auto code_at = [&] {
+    return end == text.size() ? CodePoint{.code = kNone, .length = 0} : next_code_point(text.substr(end));
+  };
   CodePoint here = code_at();
-  follow(now, start_, kNone, here.code);
-  while (!text.empty() && !now.empty()) {
+  follow(now, start_, code_before(text, begin), here.code);
+  std::optional<size_t> longest;
+  while (true) {
+    if (matched) longest = end - begin;
+    if (end == text.size() || now.empty()) return longest;
     const char32_t code = here.code;
-    text.remove_prefix(here.length);
+    end += here.length;
     here = code_at();
+    matched = false;
     next.clear();
     for (uint32_t state : now.states()) {
       const Instruction& instruction = program_[state];
@@ -102,7 +119,6 @@ bool Regex::full_match(std::string_view text) const {
     }
     std::swap(now, next);
   }
-  return matched && text.empty();
 }
 
 }  // namespace tenon::cpu::ref

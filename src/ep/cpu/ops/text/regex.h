@@ -11,6 +11,7 @@
 
 #include <bitset>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,6 +28,9 @@ class Regex {
 
   // Whether the whole of `text` matches. Text that is not UTF-8 is read byte by byte where it is not.
   bool full_match(std::string_view text) const;
+  // The bytes of the longest match that begins at `begin`, a place in [0, text.size()]; nothing if none does. What is
+  // before counts for anchors.
+  std::optional<size_t> longest_match(std::string_view text, size_t begin) const;
 
   struct Range {
     char32_t first, last;

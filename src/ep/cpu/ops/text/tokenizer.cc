@@ -1,0 +1,156 @@
+// Tokenizer of com.microsoft: the words of texts, between separators or by an expression.
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "ep/cpu/ops/contrib/rows.h"
+#include "ep/cpu/ops/sequence/objects.h"
+#include "ep/cpu/ops/text/code_points.h"
+#include "ep/cpu/ops/text/regex.h"
+#include "ops/attributes.h"
+
+namespace tenon::cpu::ref {
+
+namespace {
+
+using Words = std::vector<std::string_view>;
+
+struct Tokens {
+  bool characters = false;        // each is a token
+  std::vector<Regex> separators;  // or what is between these
+  std::vector<Regex> expression;  // or what this one matches
+  int64_t least = 1;              // characters of a token
+  bool marks = false;             // a start and an end of the text
+  std::string padding;
+
+  bool keeps(std::string_view word) const {
+    int64_t count = 0;
+    for (; !word.empty() && count < least; ++count) word.remove_prefix(next_code_point(word).length);
+    return count >= least;
+  }
+
+  Words words(std::string_view text) const {
+    Words found;
+    if (characters) {
+      for (; !text.empty(); text.remove_prefix(found.back().size()))
+        found.push_back(text.substr(0, next_code_point(text).length));
+      return found;
+    }
+    if (!expression.empty()) {
+      each_match(expression.front(), text, [&](size_t begin, size_t length) {
+        if (keeps(text.substr(begin, length))) found.push_back(text.substr(begin, length));
+      });
+      return found;
+    }
+    found.push_back(text);
+    for (const Regex& separator : separators) {
+      Words parts;
+      for (std::string_view word : found) {
+        size_t from = 0;
+        const auto add = [&](size_t to) {
+          if (to > from && keeps(word.substr(from, to - from))) parts.push_back(word.substr(from, to - from));
+        };
+        each_match(separator, word, [&](size_t begin, size_t length) {
+          add(begin);
+          from = begin + length;
+        });
+        add(word.size());
+      }
+      found = std::move(parts);
+    }
+    return found;
+  }
+
+ private:
+  // Matches that are not empty, from the left, each as long as it can be.
+  template <typename Body>
+  static void each_match(const Regex& regex, std::string_view text, const Body& body) {
+    for (size_t at = 0; at < text.size();) {
+      const size_t length = regex.longest_match(text, at).value_or(0);
+      if (length > 0) body(at, length);
+      at += length > 0 ? length : next_code_point(text.substr(at)).length;
+    }
+  }
+};
+
+Result<Tokens> read_tokenizer(const Node& node) {
+  const Attributes attributes(node);
+  Tokens tokens;
+  tokens.least = attributes.find_integer("mincharnum").value_or(0);
+  TENON_INVALID_IF(tokens.least < 1, "Attribute \"mincharnum\" ({}) has to be positive.", tokens.least);
+  tokens.marks = attributes.find_integer("mark").value_or(0) != 0;
+  tokens.padding = attributes.find_text("pad_value").value_or("");
+  const std::span<const std::string> separators = attributes.texts("separators");
+  const std::optional<std::string_view> expression = attributes.find_text("tokenexp");
+  TENON_INVALID_IF(separators.empty() == !expression, "Tokenizer needs one of \"separators\" and \"tokenexp\".");
+  tokens.characters = expression ? *expression == "." : separators.size() == 1 && separators.front().empty();
+  TENON_INVALID_IF(tokens.characters && tokens.least > 1,
+                   "Attribute \"mincharnum\" ({}) has to be 1 where each character is a token.", tokens.least);
+  if (tokens.characters) return tokens;
+  if (expression) {
+    TENON_TRY_ASSIGN(Regex regex, Regex::parse(*expression));
+    tokens.expression.push_back(std::move(regex));
+  }
+  for (const std::string& separator : separators) {
+    TENON_INVALID_IF(separator.empty(), "Tokenizer has an empty separator beside others.");
+    TENON_TRY_ASSIGN(Regex regex, Regex::parse(separator));
+    tokens.separators.push_back(std::move(regex));
+  }
+  return tokens;
+}
+
+Result<RefImpl> make_tokenizer(RefNode& node) {
+  TENON_TRY(require_inputs(node, 1));
+  const Shape& x = node.inputs[0].shape;
+  TENON_INVALID_IF(x.rank() != 1 && x.rank() != 2, "Tokenizer takes [C] or [N,C], not {}.", x.to_string());
+  TENON_TRY_ASSIGN(Tokens tokens, read_tokenizer(*node.node));
+  RefImpl impl;
+  impl.run = [x, tokens = std::move(tokens), spec = output_spec(node, 0)](KernelContext& context) -> Status {
+    const auto* const texts = context.input<TextAddress>(0);
+    const int64_t count = x.element_count();
+    std::vector<Words> all(static_cast<size_t>(count));
+    context.pool->parallel_for(count, 16, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) all[static_cast<size_t>(i)] = tokens.words(text_of(texts[i]));
+    });
+    size_t most = 0, words = 0;
+    for (const Words& row : all) most = std::max(most, row.size()), words += row.size();
+    if (most > 0 && tokens.marks) most += 2;
+    Shape shape = x;
+    // Without texts there is no dimension of tokens.
+    if (count > 0) {
+      shape.push_back(static_cast<int64_t>(most));
+    } else {
+      shape[x.rank() - 1] = 0;
+    }
+    TENON_TRY_ASSIGN(void* const memory, open_output(context, spec, 0, shape));
+    if (most == 0) return {};
+    TENON_TRY_ASSIGN(RunObjects * objects, run_objects(context));
+    const std::span<std::string> made = objects->add_texts(words + 3);
+    std::string* next = made.data();
+    const auto add = [&](std::string_view text) {
+      next->assign(text);
+      return next++;
+    };
+    const TextAddress padding = add(tokens.padding), first = add("\x02"), last = add("\x03");
+    auto* y = static_cast<TextAddress*>(memory);
+    for (const Words& row : all) {
+      TextAddress* const end = y + most;
+      if (tokens.marks) *y++ = first;
+      for (std::string_view word : row) *y++ = add(word);
+      if (tokens.marks) *y++ = last;
+      y = std::fill_n(y, end - y, padding);
+    }
+    return {};
+  };
+  return impl;
+}
+
+constexpr KernelEntry kRows[] = {
+    ref_row<kStringSet, &make_tokenizer>("Tokenizer", 1, kAnyVersion, "com.microsoft"),
+};
+
+}  // namespace
+
+std::span<const KernelEntry> tokenizer_rows() { return kRows; }
+
+}  // namespace tenon::cpu::ref
