@@ -103,9 +103,11 @@ struct Row {
 #define TENON_EXPAND_FAMILIES(X) \
   X(activation_rows)             \
   X(attention_rows)              \
+  X(gate_rows)                   \
   X(matmul_rows)                 \
   X(move_rows)                   \
-  X(norm_rows)
+  X(norm_rows)                   \
+  X(state_rows)
 #define TENON_DECLARE_(function) std::span<const Row> function();
 TENON_EXPAND_FAMILIES(TENON_DECLARE_)
 #undef TENON_DECLARE_

@@ -2,7 +2,7 @@
 // embeddings and lengths. All become tenon.CachedAttention.
 #include <cmath>
 
-#include "plan/expand.h"
+#include "plan/expand_cache.h"
 
 namespace tenon::expand {
 
@@ -17,6 +17,8 @@ struct Parts {
   ValueId past_k = kNoValue, past_v = kNoValue, lengths = kNoValue, total = kNoValue, sink = kNoValue;
   int64_t heads = 0, kv_heads = 0;
   SetAttributes more;
+  // The new rows as a cache of codes holds them; k, v and the past are then numbers.
+  ValueId k_codes = kNoValue, v_codes = kNoValue;
 };
 
 void attend(Expansion& to, const Parts& parts, const std::vector<ValueId>& outputs) {
@@ -101,8 +103,11 @@ void add_mask(Expansion& to, size_t mask, size_t bias, Parts& parts) {
 
 // The caches of keys and values with the new rows; each becomes larger where `grows` and the total length needs it.
 void update_caches(Expansion& to, const Parts& parts, bool grows, ValueId k, ValueId v) {
-  for (const auto& [rows, past, present] :
-       {std::array{parts.k, parts.past_k, k}, std::array{parts.v, parts.past_v, v}}) {
+  const ValueId new_k = parts.k_codes == kNoValue ? parts.k : parts.k_codes,
+                new_v = parts.v_codes == kNoValue ? parts.v : parts.v_codes;
+  const ValueId past_k = parts.k_codes == kNoValue ? parts.past_k : to.in(3),
+                past_v = parts.v_codes == kNoValue ? parts.past_v : to.in(4);
+  for (const auto& [rows, past, present] : {std::array{new_k, past_k, k}, std::array{new_v, past_v, v}}) {
     if (present == kNoValue) continue;
     SetAttributes set;
     if (to.rank(rows) != 4) set.push_back(integer("kv_num_heads", parts.kv_heads));
@@ -292,11 +297,34 @@ void check_grouped(Expansion& to) {
   const auto refuse = [&](bool has, const char* what) {
     if (has) to.fail(unsupported("GroupQueryAttention is not computed with {}.", what));
   };
-  const auto quantised = [&](const char* name) { return attributes.find_text(name).value_or("NONE") != "NONE"; };
-  refuse(to.has(12) || to.has(13) || quantised("k_quant_type") || quantised("v_quant_type"), "a quantised cache");
-  refuse(to.has(14) || to.has(15), "norms of queries and keys");
   refuse(attributes.find_integer("sliding_window_cache").value_or(0) != 0, "a cache of the window alone");
   refuse(attributes.find_integer("qk_output").value_or(0) != 0, "an output of scores");
+}
+
+// Keys and values of a cache that holds codes.
+void code_caches(Expansion& to, Parts& parts) {
+  const Attributes attributes = to.attributes();
+  const auto kind = [&](const char* name) { return attributes.find_text(name).value_or("NONE"); };
+  const std::string_view k_kind = kind("k_quant_type"), v_kind = kind("v_quant_type");
+  if (k_kind == "NONE" && v_kind == "NONE") return;
+  const int64_t bits = attributes.find_integer("kv_cache_bit_width").value_or(8);
+  if (k_kind == "NONE" || v_kind == "NONE" || !to.has(12) || !to.has(13) || (bits != 4 && bits != 8)) {
+    to.fail(
+        invalid_argument("GroupQueryAttention has caches of the kinds \"{}\" and \"{}\" with {} bits; both need a "
+                         "scale, and 4 or 8 bits.",
+                         k_kind, v_kind, bits));
+    return;
+  }
+  const DataType wanted = bits == 8 ? DataType::kInt8 : DataType::kUint8;
+  for (ValueId past : {parts.past_k, parts.past_v}) {
+    if (past == kNoValue || to.type(past) == wanted) continue;
+    to.fail(unsupported("GroupQueryAttention has a cache of {} bits in {}.", bits, data_type_name(to.type(past))));
+    return;
+  }
+  const CodedCache k = coded_cache(to, parts.k, parts.kv_heads, parts.past_k, to.in(12), bits);
+  const CodedCache v = coded_cache(to, parts.v, parts.kv_heads, parts.past_v, to.in(13), bits);
+  parts.k = k.rows, parts.past_k = k.past, parts.k_codes = k.codes;
+  parts.v = v.rows, parts.past_v = v.past, parts.v_codes = v.codes;
 }
 
 void grouped_query(Expansion& to) {
@@ -311,9 +339,16 @@ void grouped_query(Expansion& to) {
   parts.total = to.cast(to.in(6), DataType::kInt64);
   if (parts.k == kNoValue) split_rows(to, parts);
   if (!to.status().ok()) return;
+  if (to.has(14)) {
+    const float epsilon = attributes.number("qk_norm_epsilon");
+    parts.q = normed_heads(to, parts.q, parts.heads, to.in(14), epsilon);
+    parts.k = normed_heads(to, parts.k, parts.kv_heads, to.in(15), epsilon);
+  }
   if (attributes.find_integer("do_rotary").value_or(0) != 0) {
     turn(to, token_positions(to, parts.lengths, to.in(0)), parts);
   }
+  code_caches(to, parts);
+  if (!to.status().ok()) return;
   parts.mask = to.in(10);
   parts.sink = to.in(11);
   if (parts.sink == kNoValue && attributes.find_integer("smooth_softmax").value_or(-1) > 0) {

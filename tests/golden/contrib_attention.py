@@ -126,6 +126,29 @@ def grouped():
     return found
 
 
+def coded_caches():
+    """Caches of int8, and of 4 bits with two codes a byte."""
+    found = []
+    for batch, tokens, heads, kv_heads, depth, past in ((1, 1, 4, 2, 8, 6), (1, 3, 2, 1, 16, 5), (2, 1, 2, 2, 8, 9), (1, 4, 2, 2, 8, 0)):
+        for bits in (8, 4):
+            for kind in ("PER_TENSOR", "PER_CHANNEL"):
+                for room in (past, past + tokens + 3):
+                    if room == 0:
+                        continue
+                    q = floats(batch, tokens, heads * depth)
+                    k, v = (floats(batch, tokens, kv_heads * depth) for _ in range(2))
+                    width = depth if bits == 8 else depth // 2
+                    low, high, code = (-128, 128, np.int8) if bits == 8 else (0, 256, np.uint8)
+                    cache = [RNG.integers(low, high, (batch, kv_heads, room, width)).astype(code) for _ in range(2)]
+                    size = (1,) if kind == "PER_TENSOR" else (1, kv_heads, 1, depth)
+                    scales = [RNG.uniform(0.5, 1, size).astype(np.float32) / (100 if bits == 8 else 6) for _ in range(2)]
+                    lengths, total = np.array([past + tokens - 1] * batch, np.int32), np.array(past + tokens, np.int32)
+                    found.append(problem("GroupQueryAttention", [q, k, v, *cache, lengths, total, *[None] * 5, *scales], num_heads=heads, kv_num_heads=kv_heads,
+                                         outputs=3, k_quant_type=kind, v_quant_type=kind, kv_cache_bit_width=bits, title=f"{bits} bits {kind} past {past}",
+                                         dynamic=room > past))
+    return found
+
+
 def rotary():
     found = []
     for batch, tokens, heads, depth in ((2, 5, 3, 8), (1, 7, 2, 16)):
@@ -142,4 +165,4 @@ def rotary():
 
 
 def problems():
-    return projected() + multi_head() + decoding() + grouped() + rotary()
+    return projected() + multi_head() + decoding() + grouped() + coded_caches() + rotary()

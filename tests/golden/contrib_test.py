@@ -91,12 +91,56 @@ def floats(*shape):
     return np.linspace(-1, 1, int(np.prod(shape)), dtype=np.float32).reshape(shape)
 
 
+def root_mean_square_norm(x, heads, weight):
+    apart = x.reshape(*x.shape[:2], heads, -1).astype(np.float64)
+    apart = apart / np.sqrt(np.mean(apart * apart, axis=-1, keepdims=True) + 1e-6) * weight
+    return apart.reshape(x.shape).astype(np.float32)
+
+
+# ONNX Runtime has these on GPUs alone, so that what they say is the oracle.
+def test_norms_of_queries_and_keys_come_before_attention(tmp_path):
+    rng = np.random.default_rng(21)
+    q, k, v = (rng.uniform(-1, 1, (1, 3, width)).astype(np.float32) for width in (64, 32, 32))
+    norms = [rng.uniform(0.5, 1.5, 16).astype(np.float32) for _ in range(2)]
+    angles = rng.uniform(0, 3, (9, 8))
+    rest = [None, None, np.array([2], np.int32), np.array(3, np.int32), np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32)]
+    kept = dict(num_heads=4, kv_num_heads=2, outputs=3, do_rotary=1)
+    wanted = expected(problem("GroupQueryAttention", [root_mean_square_norm(q, 4, norms[0]), root_mean_square_norm(k, 2, norms[1]), v, *rest], **kept))
+    asked = problem("GroupQueryAttention", [q, k, v, *rest, None, None, None, None, None, *norms], **kept)
+    outcome = driver.run([driver.Case("norms", asked.model.SerializeToString(), asked.inputs, wanted)], tmp_path)["norms"]
+    assert differs(asked, wanted, outcome) is None
+
+
+@pytest.mark.parametrize("constants", [(), (2, 3, 4, 5, 6, 7)])
+def test_a_third_product_gates_the_first(constants, tmp_path):
+    rng = np.random.default_rng(22)
+    x, scores = rng.uniform(-1, 1, (15, 8)).astype(np.float32), rng.uniform(-1, 1, (15, 3)).astype(np.float32)
+    first, third = (rng.uniform(-1, 1, (3, 12, 8)).astype(np.float32) for _ in range(2))
+    second = rng.uniform(-1, 1, (3, 8, 12)).astype(np.float32)
+    biases = [rng.uniform(-1, 1, (3, width)).astype(np.float32) for width in (12, 8, 12)]
+    shares = np.exp(scores) / np.exp(scores).sum(-1, keepdims=True)
+    wanted = np.zeros((15, 8))
+    for token, expert in enumerate(scores.argmax(-1)):
+        inner = first[expert] @ x[token] + biases[0][expert]
+        inner = inner / (1 + np.exp(-inner)) * (third[expert] @ x[token] + biases[2][expert])
+        wanted[token] = shares[token, expert] * (second[expert] @ inner + biases[1][expert])
+    asked = problem("MoE", [x, scores, first, biases[0], second, biases[1], third, biases[2]], activation_type="silu", k=1, constants=constants)
+    wanted = [wanted.astype(np.float32)]
+    outcome = driver.run([driver.Case("gated", asked.model.SerializeToString(), asked.inputs, wanted)], tmp_path)["gated"]
+    assert differs(asked, wanted, outcome) is None
+
+
+def codes(*shape):
+    return np.zeros(shape, np.uint8)
+
+
 def grouped(length, total, past=6, tokens=1):
     return [floats(1, tokens, 32), floats(1, tokens, 16), floats(1, tokens, 16), floats(1, 1, past, 16), floats(1, 1, past, 16), np.array([length], np.int32),
             np.array(total, np.int32)]
 
 
 ROWS = floats(2, 5, 16)
+TEXTS = np.array(["a b", "c"], dtype=object)
 HEADS = dict(num_heads=2, kv_num_heads=1, outputs=3)
 # (what is wrong, what the message says)
 WRONG = [
@@ -115,6 +159,17 @@ WRONG = [
     (problem("NGramRepeatBlock", [np.array([[7, 7]]), floats(1, 4)], ngram_size=1), "Id 7"),
     (problem("CDist", [floats(2, 3), floats(2, 3)], metric="cosine"), 'the metric "cosine"'),
     (problem("Inverse", [floats(2, 3)]), "square matrices"),
+    (problem("MoE", [floats(3, 8), floats(3, 2), floats(2, 4, 8), None, floats(2, 8, 4)], k=3), "3 of 2 experts"),
+    (problem("MoE", [floats(3, 8), floats(3, 2), floats(2, 4, 7), None, floats(2, 8, 4)]), "rows of 8 elements"),
+    (problem("MoE", [floats(3, 8), floats(3, 2), floats(2, 4, 8), None, floats(2, 8, 4)], activation_type="swiglu"), "a swiglu_fusion"),
+    (problem("QMoE", [floats(3, 8), floats(3, 2), codes(2, 4, 4), floats(2, 5), None, codes(2, 8, 2), floats(2, 8)]), "The scales [2,5]"),
+    (problem("QMoE", [floats(3, 8), floats(3, 2), codes(2, 4, 4), floats(2, 4), None, codes(2, 8, 2), floats(2, 8)], quant_type="fp8"), 'the kind "fp8"'),
+    (problem("LinearAttention", [ROWS, ROWS, ROWS], q_num_heads=2, kv_num_heads=2, update_rule="linear", state_window=2, outputs=2), "a window of states"),
+    (problem("CausalConvWithState", [ROWS, floats(5, 1, 3)], ndim=2, outputs=2), "one dimension, not 2"),
+    (problem("MRotaryEmbedding", [ROWS, np.zeros((3, 2, 5), np.int64), floats(9, 4), floats(9, 4)], mrope_section=[2, 2], num_heads=2), "2 sections"),
+    (problem("Tokenizer", [TEXTS], mark=0, mincharnum=1, pad_value="", tokenexp="a", separators=["b"]), "one of"),
+    (problem("Tokenizer", [TEXTS], mark=0, mincharnum=2, pad_value="", separators=[""]), "has to be 1"),
+    (problem("DynamicTimeWarping", [floats(2, 3, 4)]), "one matrix"),
 ]
 
 
