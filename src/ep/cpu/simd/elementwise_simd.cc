@@ -1,7 +1,6 @@
 #include "ep/cpu/simd/elementwise.h"
 
 #include "ep/cpu/simd/epilogue.h"
-#include "ep/cpu/simd/tail8.h"
 #include "ep/cpu/simd/transpose4.h"
 
 namespace tenon::cpu::TENON_ISA_NAMESPACE {
@@ -10,14 +9,14 @@ namespace {
 
 template <Unary kOp>
 void unary(const float* x, float* y, int64_t n, float alpha, float beta) {
-  const F8 a = set8(alpha), b = set8(beta);
+  const FW a = set_wide(alpha), b = set_wide(beta);
   int64_t i = 0;
-  for (; i + 8 <= n; i += 8) store8(y + i, apply8<kOp>(load8(x + i), a, b));
-  if (i < n) store_part8(y + i, n - i, apply8<kOp>(load_part8(x + i, n - i, 0), a, b));
+  for (; i + kWide <= n; i += kWide) store_wide(y + i, apply8<kOp>(load_wide(x + i), a, b));
+  if (i < n) store_part_wide(y + i, n - i, apply8<kOp>(load_part_wide(x + i, n - i, 0), a, b));
 }
 
 template <Binary kOp>
-TENON_INLINE F8 binary8(F8 a, F8 b) {
+TENON_INLINE FW binary_of(FW a, FW b) {
   switch (kOp) {
     case Binary::kAdd:
       return a + b;
@@ -32,19 +31,21 @@ TENON_INLINE F8 binary8(F8 a, F8 b) {
     case Binary::kMin:
       return min_or_nan8(a, b);
     case Binary::kPRelu:
-      return select_lt8(a, zero8(), a * b, a);
+      return select_lt8(a, zero_wide(), a * b, a);
   }
   return a;
 }
 
 template <Binary kOp, bool kScalarA, bool kScalarB>
 TENON_INLINE void binary_loop(const float* a, const float* b, float* y, int64_t n) {
-  const F8 sa = set8(a[0]), sb = set8(b[0]);
+  const FW sa = set_wide(a[0]), sb = set_wide(b[0]);
   int64_t i = 0;
-  for (; i + 8 <= n; i += 8) store8(y + i, binary8<kOp>(kScalarA ? sa : load8(a + i), kScalarB ? sb : load8(b + i)));
+  for (; i + kWide <= n; i += kWide)
+    store_wide(y + i, binary_of<kOp>(kScalarA ? sa : load_wide(a + i), kScalarB ? sb : load_wide(b + i)));
   if (i < n)
-    store_part8(y + i, n - i,
-                binary8<kOp>(kScalarA ? sa : load_part8(a + i, n - i, 1), kScalarB ? sb : load_part8(b + i, n - i, 1)));
+    store_part_wide(y + i, n - i,
+                    binary_of<kOp>(kScalarA ? sa : load_part_wide(a + i, n - i, 1),
+                                   kScalarB ? sb : load_part_wide(b + i, n - i, 1)));
 }
 
 template <Binary kOp>

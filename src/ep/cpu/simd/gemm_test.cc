@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 #include <random>
 #include <vector>
 
@@ -78,11 +79,59 @@ class Gemm : public testing::TestWithParam<Isa> {};
 TEST_P(Gemm, EdgesOfEveryBlock) {
   const GemmTable& table = gemm_table_of(GetParam());
   std::mt19937 random(1);
-  for (int64_t m : {1, 2, 3, 5, 6, 7, 11, 13, 64})
-    for (int64_t n : {1, 7, 15, 16, 17, 64, 130, 200})
+  for (int64_t m : {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 25, 64})
+    for (int64_t n : {1, 7, 15, 16, 17, 32, 47, 64, 100, 121, 130, 200})
       for (int64_t k : {1, 2, 5, 64, 511, 513, 1100})
         if (m * n * k < 2000000)
           check(table, {m, n, k, (m + n + k) % 2 == 0, Activation::kNone, true, false, false, 1}, random);
+}
+
+// B in 16 bits is the same numbers: the product is that of the panels in 32 bits.
+TEST_P(Gemm, PanelsOf16Bits) {
+  const GemmTable& table = gemm_table_of(GetParam());
+  std::mt19937 random(3);
+  for (const bool brain : {false, true}) {
+    for (int64_t m = 1; m <= kGemmNarrowRows; ++m) {
+      for (int64_t n : {1, 16, 31, 64, 130, 200}) {
+        const int64_t k = 5 * m + n;
+        // Small integers and their halves: exact in both types, and so are their sums.
+        const auto some = [&] { return static_cast<float>(static_cast<int>(random() % 17) - 8) / 2; };
+        const auto bits_of = [&](float x) {
+          uint32_t bits = 0;
+          std::memcpy(&bits, &x, sizeof bits);
+          if (brain || x == 0) return static_cast<uint16_t>(bits >> 16);
+          return static_cast<uint16_t>((bits >> 16 & 0x8000u) | (((bits >> 23 & 0xffu) - 112) << 10) |
+                                       (bits >> 13 & 0x3ffu));
+        };
+        std::vector<float> a(m * k), bias(n), packed(gemm_packed_floats(k, n)), want(m * n), got(m * n + 1, 12345.0f);
+        std::vector<uint16_t> narrow(packed.size());
+        for (float& x : a) x = some();
+        for (float& x : bias) x = some();
+        for (size_t i = 0; i < packed.size(); ++i) narrow[i] = bits_of(packed[i] = some());
+        GemmTask task;
+        task.a = a.data();
+        task.lda = k;
+        task.b = packed.data();
+        task.panel_stride = k * kGemmPanel;
+        task.c = want.data();
+        task.ldc = n;
+        task.m = m;
+        task.n = n;
+        task.k = k;
+        task.bias = bias.data();
+        task.epilogue.activation = Activation::kRelu;
+        table.run(task);
+        task.b = nullptr;
+        task.narrow_b = narrow.data();
+        task.brain = brain;
+        task.c = got.data();
+        table.run(task);
+        ASSERT_EQ(got.back(), 12345.0f);
+        got.pop_back();
+        ASSERT_EQ(got, want) << m << "x" << n << "x" << k << (brain ? " bf16" : " f16");
+      }
+    }
+  }
 }
 
 TEST_P(Gemm, EpiloguesOnRandomShapes) {

@@ -1,7 +1,7 @@
 // Eight floats from 16-bit memory and back, and the same for one. Only for simd/*.cc (see isa.h).
 #pragma once
 
-#include "ep/cpu/simd/f8.h"
+#include "ep/cpu/simd/wide.h"
 
 #if defined(__F16C__)
 #include <immintrin.h>
@@ -59,6 +59,17 @@ struct Half {
     for (int i = 0; i < 8; ++i) p[i] = encode(lanes[i]);
   }
 #endif
+#if HWY_MAX_BYTES >= 64
+  static TENON_INLINE FW load_wide(const uint16_t* p) {
+    return {hn::Vec<DW>{_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)))}};
+  }
+  static TENON_INLINE void store_wide(uint16_t* p, FW a) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtps_ph(a.v.raw, _MM_FROUND_TO_NEAREST_INT));
+  }
+#else
+  static TENON_INLINE FW load_wide(const uint16_t* p) { return load8(p); }
+  static TENON_INLINE void store_wide(uint16_t* p, FW a) { store8(p, a); }
+#endif
 };
 
 struct Brain {
@@ -99,6 +110,16 @@ struct Brain {
     hn::StoreU(encoded(a.w), hn::FixedTag<uint16_t, 4>(), p + 4);
 #endif
   }
+#if HWY_MAX_BYTES >= 64
+  static TENON_INLINE FW load_wide(const uint16_t* p) {
+    const auto words = hn::PromoteTo(hn::FixedTag<uint32_t, 16>(), hn::LoadU(hn::FixedTag<uint16_t, 16>(), p));
+    return {hn::BitCast(DW(), hn::ShiftLeft<16>(words))};
+  }
+  static TENON_INLINE void store_wide(uint16_t* p, FW a) { hn::StoreU(encoded(a.v), hn::FixedTag<uint16_t, 16>(), p); }
+#else
+  static TENON_INLINE FW load_wide(const uint16_t* p) { return load8(p); }
+  static TENON_INLINE void store_wide(uint16_t* p, FW a) { store8(p, a); }
+#endif
 };
 
 }  // namespace tenon::cpu::TENON_ISA_NAMESPACE

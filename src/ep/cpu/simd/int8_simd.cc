@@ -72,13 +72,13 @@ using ActivateRow = void (*)(float* x, const float* residual, int64_t columns, c
 
 template <Activation kActivation>
 void activate_row(float* x, const float* residual, int64_t columns, const Epilogue& epilogue) {
-  const F8 alpha = set8(epilogue.alpha), beta = set8(epilogue.beta);
-  for (int64_t j = 0; j < columns; j += 8) {
-    F8 value = load8(x + j);
-    if (residual && !epilogue.residual_after) value = value + load8(residual + j);
+  const FW alpha = set_wide(epilogue.alpha), beta = set_wide(epilogue.beta);
+  for (int64_t j = 0; j < columns; j += kWide) {
+    FW value = load_wide(x + j);
+    if (residual && !epilogue.residual_after) value = value + load_wide(residual + j);
     value = activate8<kActivation>(value, alpha, beta);
-    if (residual && epilogue.residual_after) value = value + load8(residual + j);
-    store8(x + j, value);
+    if (residual && epilogue.residual_after) value = value + load_wide(residual + j);
+    store_wide(x + j, value);
   }
 }
 
