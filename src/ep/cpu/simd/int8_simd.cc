@@ -4,6 +4,14 @@
 #include "ep/cpu/simd/int8_tile.h"
 #include "ep/cpu/simd/nearest.h"
 
+// Every CPU with AMX has AVX-512 with VNNI: the tiles are a second table of that set.
+#if defined(__AVX512VNNI__)
+#define TENON_AMX 1
+#include "ep/cpu/simd/tiles.h"
+#else
+#define TENON_AMX 0
+#endif
+
 namespace tenon::cpu::TENON_ISA_NAMESPACE {
 
 namespace {
@@ -251,6 +259,120 @@ void run(const Int8Task& task) {
   }
 }
 
+#if TENON_AMX
+// --- the product in tiles ---
+
+// Fewer rows are bound by the memory of B.
+constexpr int64_t kLeastTileRows = 4;
+constexpr int64_t kStagedRows = 2 * kTileHeight;
+constexpr int64_t kStagedDepth = 2048;
+
+// Rows of A as tiles: each is 16 rows of 64 bytes, [chunk of the depth][tile of rows], zeros around A.
+void stage_rows(const uint8_t* a, int64_t lda, uint8_t flip, int64_t rows, int64_t depth, uint8_t* staged) {
+  const hn::FixedTag<uint8_t, 64> d;
+  const auto sign = hn::Set(d, flip);
+  for (int64_t i = 0; i < kStagedRows; ++i) {
+    uint8_t* to = staged + i * kTileBytes;
+    for (int64_t p = 0; p < depth; p += kTileBytes, to += 2 * kTileSize) {
+      if (i >= rows) {
+        hn::Store(hn::Zero(d), d, to);
+        continue;
+      }
+      const int64_t count = least(kTileBytes, depth - p);
+      const auto mask = static_cast<__mmask64>(~uint64_t{0} >> (kTileBytes - count));
+      const hn::Vec<decltype(d)> bytes{_mm512_maskz_loadu_epi8(mask, a + i * lda + p)};
+      hn::Store(hn::Vec<decltype(d)>{_mm512_maskz_mov_epi8(mask, hn::Xor(bytes, sign).raw)}, d, to);
+    }
+  }
+}
+
+// The last chunk of a panel's depth, and zeros.
+void stage_rest(const uint8_t* b, int64_t groups, uint8_t* staged) {
+  const hn::FixedTag<uint8_t, 64> d;
+  for (int64_t i = 0; i < kTileHeight; ++i)
+    hn::Store(i < groups ? hn::LoadU(d, b + i * kTileBytes) : hn::Zero(d), d, staged + i * kTileBytes);
+}
+
+// sums[i * kWidth + j] = [sums +] of 32 rows, or 16 unless kTwoRows, and two panels, or one.
+template <bool kTwoRows, bool kTwoPanels>
+void tile_product(const uint8_t* a, const uint8_t* b, int64_t panel_stride, int64_t depth, bool accumulate,
+                  int32_t* sums) {
+  constexpr int64_t kStride = kWidth * 4;
+  int32_t* const low = sums + kTileHeight * kWidth;
+  alignas(64) uint8_t rest[2 * kTileSize];
+  if (accumulate) {
+    TENON_TILE_LOAD(0, sums, kStride);
+    if constexpr (kTwoPanels) TENON_TILE_LOAD(1, sums + kInt8Panel, kStride);
+    if constexpr (kTwoRows) TENON_TILE_LOAD(2, low, kStride);
+    if constexpr (kTwoRows && kTwoPanels) TENON_TILE_LOAD(3, low + kInt8Panel, kStride);
+  } else {
+    TENON_TILE_ZERO(0);
+    TENON_TILE_ZERO(1);
+    TENON_TILE_ZERO(2);
+    TENON_TILE_ZERO(3);
+  }
+  for (int64_t p = 0; p < depth; p += kTileBytes, a += 2 * kTileSize) {
+    const uint8_t* from = b + p * kInt8Panel;
+    int64_t stride = panel_stride;
+    if (const int64_t groups = (depth - p + 3) / 4; groups < kTileHeight) {
+      stage_rest(from, groups, rest);
+      if (kTwoPanels) stage_rest(from + stride, groups, rest + kTileSize);
+      from = rest, stride = kTileSize;
+    }
+    TENON_TILE_LOAD(4, a, kTileBytes);
+    TENON_TILE_LOAD(6, from, kTileBytes);
+    TENON_TILE_DOT_BYTES(0, 4, 6);
+    if constexpr (kTwoPanels) {
+      TENON_TILE_LOAD(7, from + stride, kTileBytes);
+      TENON_TILE_DOT_BYTES(1, 4, 7);
+    }
+    if constexpr (kTwoRows) {
+      TENON_TILE_LOAD(5, a + kTileSize, kTileBytes);
+      TENON_TILE_DOT_BYTES(2, 5, 6);
+      if constexpr (kTwoPanels) TENON_TILE_DOT_BYTES(3, 5, 7);
+    }
+  }
+  TENON_TILE_STORE(0, sums, kStride);
+  if constexpr (kTwoPanels) TENON_TILE_STORE(1, sums + kInt8Panel, kStride);
+  if constexpr (kTwoRows) TENON_TILE_STORE(2, low, kStride);
+  if constexpr (kTwoRows && kTwoPanels) TENON_TILE_STORE(3, low + kInt8Panel, kStride);
+}
+
+void run_tiles(const Int8Task& task) {
+  if (task.m < kLeastTileRows) return run(task);
+  const Blanks blanks;
+  const ActivateRow activate = choose_activation(task);
+  const uint8_t flip = task.a_signed ? 0x80 : 0;
+  const bool sums_rows = task.column_factors != nullptr && task.row_factors == nullptr;
+  alignas(64) uint8_t staged[kStagedRows * kStagedDepth];
+  alignas(64) int32_t sums[kStagedRows * kWidth];
+  int32_t row_sums[kStagedRows] = {};
+  const TileScope scope;
+  for (int64_t m = 0; m < task.m; m += kStagedRows) {
+    const int64_t rows = least(kStagedRows, task.m - m);
+    const uint8_t* const a = task.a + m * task.lda;
+    if (sums_rows)
+      for (int64_t i = 0; i < rows; ++i) row_sums[i] = sum_of_row(a + i * task.lda, flip, task.k);
+    for (int64_t n = 0; n < task.n; n += kWidth) {
+      const int64_t columns = least(kWidth, task.n - n);
+      const uint8_t* const b = task.b + n / kInt8Panel * task.panel_stride;
+      for (int64_t k0 = 0; k0 == 0 || k0 < task.k; k0 += kStagedDepth) {
+        const int64_t depth = least(kStagedDepth, task.k - k0);
+        if (n == 0 || task.k > kStagedDepth) stage_rows(a + k0, task.lda, flip, rows, depth, staged);
+        for (int64_t j = 0; j < columns; j += 2 * kInt8Panel) {
+          const uint8_t* const panel = b + j / kInt8Panel * task.panel_stride + k0 * kInt8Panel;
+          const bool two_rows = rows > kTileHeight, two_panels = columns - j > kInt8Panel;
+          const auto tiles = two_rows ? (two_panels ? &tile_product<true, true> : &tile_product<true, false>)
+                                      : (two_panels ? &tile_product<false, true> : &tile_product<false, false>);
+          tiles(staged, panel, task.panel_stride, depth, k0 > 0, sums + j);
+        }
+      }
+      finish(task, blanks, activate, m, rows, n, columns, kWidth, row_sums, sums);
+    }
+  }
+}
+#endif
+
 // --- packing ---
 
 using D8 = hn::FixedTag<uint8_t, 16>;
@@ -354,5 +476,12 @@ void pack(const uint8_t* b, bool b_signed, int64_t row_stride, int64_t column_st
 
 extern const Int8Table int8_table;
 const Int8Table int8_table = {TENON_TEXT_(TENON_ISA), &run, &pack, &pack_rows};
+// The best table of a CPU with tiles: of the best set in this build, which may have none.
+extern const Int8Table int8_amx_table;
+#if TENON_AMX
+const Int8Table int8_amx_table = {"avx512amx", &run_tiles, &pack, &pack_rows};
+#else
+const Int8Table int8_amx_table = int8_table;
+#endif
 
 }  // namespace tenon::cpu::TENON_ISA_NAMESPACE

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "base/fault.h"
+#include "ep/cpu/simd/amx.h"
 #include "ep/cpu/simd/test_tables.h"
 #include "ops/activation_formula.h"
 
@@ -18,7 +20,7 @@ namespace isa_avx2vnni {
 extern const Int8Table int8_table;
 }
 namespace isa_avx512vnni {
-extern const Int8Table int8_table;
+extern const Int8Table int8_table, int8_amx_table;
 }
 }  // namespace tenon::cpu
 #endif
@@ -26,13 +28,14 @@ extern const Int8Table int8_table;
 namespace tenon::cpu {
 namespace {
 
-// Those of all sets that this machine runs, with VNNI where it has that.
+// Those of all sets that this machine runs, with VNNI and tiles where it has them.
 std::vector<const Int8Table*> tables() {
   std::vector<const Int8Table*> all;
   for (Isa isa : testable_isas()) all.push_back(&int8_table_of(isa));
 #if defined(__x86_64__)
   if (selected_vnni())
     all.push_back(selected_isa() == Isa::kAvx512 ? &isa_avx512vnni::int8_table : &isa_avx2vnni::int8_table);
+  if (selected_amx()) all.push_back(&isa_avx512vnni::int8_amx_table);
 #endif
   return all;
 }
@@ -124,6 +127,10 @@ std::vector<Problem> problems() {
         mix = mix * 1664525 + 1013904223;
         all.push_back({m, n, k, (mix >> 16 & 1) != 0, (mix >> 17 & 1) != 0, (mix >> 18 & 1) != 0});
       }
+  // One and two tiles of rows, each with rows left over; depths of whole tiles, and one of two staged parts.
+  for (int64_t m : {16, 17, 32, 50})
+    for (int64_t k : {64, 128, 190}) all.push_back({m, 70, k, (m + k) % 4 == 0, k == 128, m == 17});
+  all.push_back({33, 40, 2100, true, true, false});
   return all;
 }
 
@@ -222,6 +229,15 @@ TEST(Int8Product, ScalesActivatesAndRequantises) {
       }
     }
   }
+}
+
+// A system that grants no tiles is no error of a run: int8_table() is then that of AVX-512 with VNNI.
+TEST(Int8Product, TilesNeedAGrant) {
+  if (!request_amx().ok()) GTEST_SKIP() << "no AMX";
+  const FaultInjection fault(1);
+  const Status refused = request_amx();
+  EXPECT_TRUE(fault.fired());
+  EXPECT_FALSE(refused.ok());
 }
 
 TEST(Int8Product, PacksRowsAtOffsets) {

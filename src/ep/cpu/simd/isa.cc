@@ -4,9 +4,15 @@
 #include <string>
 
 #include "base/env.h"
+#include "base/fault.h"
+#include "ep/cpu/simd/amx.h"
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#endif
+#if defined(__x86_64__) && defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
 #endif
 
 namespace tenon::cpu {
@@ -42,10 +48,35 @@ bool has_vnni(Isa isa) {
   if (isa == Isa::kAvx512) return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (c & (1u << 11)) != 0;
   return isa == Isa::kAvx2 && __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & (1u << 4)) != 0;
 }
+
+bool has_amx() {
+  uint32_t a = 0, b = 0, c = 0, d = 0;
+  constexpr uint32_t kAmx = (1u << 22) | (1u << 24) | (1u << 25);  // AMX-BF16, AMX-TILE, AMX-INT8
+  return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & kAmx) == kAmx && (saved_state() & 0x60000) == 0x60000;
+}
 #else
 Isa detect() { return Isa::kBaseline; }
 bool has_vnni(Isa) { return false; }
+bool has_amx() { return false; }
 #endif
+
+// Linux saves tile registers only for processes that asked, and refuses where a thread's signal stack is too small.
+bool granted_amx() {
+#if defined(__x86_64__) && defined(__linux__)
+  constexpr int kRequestPermission = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
+  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+#else
+  return false;
+#endif
+}
+
+// Whether TENON_CPU_ISA chooses the set.
+bool isa_is_named() {
+  const std::string wanted = env_value(Env::kCpuIsa);
+  for (Isa isa : {Isa::kBaseline, Isa::kAvx2, Isa::kAvx512})
+    if (wanted == isa_name(isa)) return true;
+  return false;
+}
 
 }  // namespace
 
@@ -61,12 +92,20 @@ Isa selected_isa() {
 }
 
 bool selected_vnni() {
-  static const bool has = [] {
-    const std::string wanted = env_value(Env::kCpuIsa);
-    for (Isa isa : {Isa::kBaseline, Isa::kAvx2, Isa::kAvx512})
-      if (wanted == isa_name(isa)) return false;
-    return has_vnni(selected_isa());
-  }();
+  static const bool has = !isa_is_named() && has_vnni(selected_isa());
+  return has;
+}
+
+Status request_amx() {
+  TENON_UNSUPPORTED_IF(selected_isa() != Isa::kAvx512 || !has_vnni(Isa::kAvx512) || !has_amx(),
+                       "This CPU has no AMX products of int8 and bfloat16 besides AVX-512.");
+  TENON_FAULT_POINT("amx permission");
+  TENON_UNSUPPORTED_IF(!granted_amx(), "The operating system grants this process no AMX tile registers.");
+  return {};
+}
+
+bool selected_amx() {
+  static const bool has = !isa_is_named() && request_amx().ok();
   return has;
 }
 
