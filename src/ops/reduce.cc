@@ -7,10 +7,16 @@
 
 namespace tenon {
 
+namespace {
+
+// 1 alone keeps the reduced axes, as the standard's shape inference has it.
+bool keeps_dims(const Attributes& attributes) { return attributes.integer("keepdims") == 1; }
+
+}  // namespace
+
 ReduceDesc read_reduce(const Node& node) {
   const Attributes attributes(node);
-  ReduceDesc desc{.keepdims = attributes.flag("keepdims"),
-                  .noop_with_empty_axes = attributes.flag("noop_with_empty_axes")};
+  ReduceDesc desc{.keepdims = keeps_dims(attributes), .noop_with_empty_axes = attributes.flag("noop_with_empty_axes")};
   const std::span<const int64_t> axes = attributes.integers("axes");
   desc.axes.assign(axes.begin(), axes.end());
   return desc;
@@ -44,7 +50,7 @@ Shape reduced_shape(const Shape& x, const AxisSet& reduced, bool keepdims) {
 Result<ArgReduceDesc> read_arg_reduce(const Node& node, const Shape& x) {
   const Attributes attributes(node);
   ArgReduceDesc desc{.largest = node.op_type == "ArgMax",
-                     .keepdims = attributes.flag("keepdims"),
+                     .keepdims = keeps_dims(attributes),
                      .select_last_index = attributes.flag("select_last_index")};
   TENON_TRY_ASSIGN(desc.axis, normalized_axis(attributes.integer("axis"), x.rank()));
   desc.outer = span_product(x, 0, desc.axis);
@@ -90,7 +96,7 @@ Status infer_arg_reduce(Context& c) {
   if (!c.ranked(0)) return {};
   const Attributes attributes(c.node());
   TENON_TRY_ASSIGN(const int axis, normalized_axis(attributes.integer("axis"), c.rank(0)));
-  return c.set_dims(0, reduced_dims(c.dims(0), AxisSet().set(axis), attributes.flag("keepdims")));
+  return c.set_dims(0, reduced_dims(c.dims(0), AxisSet().set(axis), keeps_dims(attributes)));
 }
 
 // Det: a number for each matrix.

@@ -299,6 +299,14 @@ FACTS["rnn_with_activations_for_two_directions"] = Fact(
 FACTS["reduce_axes_that_repeat"] = Fact("(float[2,3] x) => (float[] y) { y = ReduceMax<axes=[1,-1]>(x) }", [{"x": floats(2, 3)}], want="Axis 1 is repeated")
 FACTS["prelu_slope_of_more_dimensions"] = Fact("(float[N,3] x, float[3] z) => (float[] y, float[] k) <float[1,1,1] a={0.5}, float[2,1] b={0.5,2}> {"
                                                " y = PRelu(x, a) k = PRelu(z, b) }", [{"x": floats(n, 3), "z": floats(3)} for n in (2, 1, 0)])
+FACTS["one_hot_of_a_fraction_is_off"] = Fact("(float[N] x) => (float[] y) <float d = {4}, float[2] v = {2,5}> { y = OneHot(x, d, v) }",
+                                             [{"x": f32(3.75, 1, -1, -0.5, 0, 4)}])
+FACTS["keepdims_of_two_drops_the_axes"] = Fact("(float[N,3] x) => (float[] y, int64[] z) { y = ReduceMax<axes=[1], keepdims=2>(x) z = ArgMin<axis=1, keepdims=2>(x) }",
+                                               [{"x": floats(2, 3)}])
+for rows, columns in ((0, 3), (2, 0), (0, 0)):
+    FACTS[f"product_of_bytes_{rows}_by_{columns}"] = Fact(
+        "(uint8[M,4] x, uint8[4,N] w, uint8 z, float s) => (int32[] y, float[] k) { y = MatMulInteger(x, w, z) a = Cast<to=1>(y) k = Mul(a, s) }",
+        [{"x": np.ones((rows, 4), np.uint8), "w": np.ones((4, columns), np.uint8), "z": np.array(3, np.uint8), "s": np.array(0.5, np.float32)}])
 FACTS["reduce_sum_of_nothing_keeps_ones"] = Fact("(float[N,3] x) => (float[] y) <int64[2] a={0,1}> { y = ReduceSum(x, a) }", [{"x": floats(0, 3)}],
                                                  want=gives(np.zeros((1, 1), np.float32)))
 

@@ -116,9 +116,17 @@ Status build(const Problem& problem, Case& test) {
     y = std::move(next);
   }
   // A coordinate is rounded in proportion to the length of its axis, and the weights with it.
-  if (!nearest)
-    for (int64_t i = 0; i < y.count(); ++i)
-      put(y, i, stored({y[i], 8 * sum_roundoff(DataType::kFloat) * (longest + 8) * largest}, problem.type));
+  const double slack = 8 * sum_roundoff(DataType::kFloat) * (longest + 8) * largest;
+  for (int64_t i = 0; i < y.count() && !nearest; ++i) {
+    if (is_float(problem.type)) {
+      put(y, i, stored({y[i], slack}, problem.type));
+    } else if (problem.has("antialias")) {
+      put(y, i, {std::round(y[i]), 1});  // each axis is rounded before the next one reads it
+    } else {
+      // Integers lose their fraction: a sum beside a whole number gives either neighbour.
+      put(y, i, {std::trunc(y[i]), std::trunc(y[i] - slack) == std::trunc(y[i] + slack) ? 0.0 : 1.0});
+    }
+  }
   std::vector<std::string> attributes = {string_attribute("mode", problem.word("mode", "nearest"))};
   if (problem.has("coordinates"))
     attributes.push_back(string_attribute("coordinate_transformation_mode", problem.word("coordinates")));

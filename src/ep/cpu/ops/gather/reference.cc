@@ -1,6 +1,7 @@
 // Reading by index: Gather, GatherElements, GatherND, OneHot, Compress, and LookupOrDefault of domain tenon.
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <cstring>
 
 #include "ep/cpu/ops/gather/indices.h"
@@ -138,6 +139,18 @@ Result<RefImpl> make_lookup(RefNode& node) {
   return impl;
 }
 
+// The index of a row, or one that no row has where a float has a fraction.
+Result<IndexReader> row_reader(const RefNode& node) {
+  const IndexReader floats = select(FloatTypes(), node.inputs[0].type, []<typename T>() -> IndexReader {
+    return [](const void* data, int64_t i) {
+      const auto value = static_cast<double>(static_cast<const T*>(data)[i]);
+      return std::trunc(value) == value && std::fabs(value) < 1e18 ? static_cast<int64_t>(value) : INT64_MIN;
+    };
+  });
+  if (floats != nullptr) return floats;
+  return index_reader(node, 0);
+}
+
 Result<RefImpl> make_one_hot(RefNode& node) {
   TENON_TRY(require_inputs(node, 3));
   const Shape indices = node.inputs[0].shape;
@@ -145,7 +158,7 @@ Result<RefImpl> make_one_hot(RefNode& node) {
   TENON_INVALID_IF(node.inputs[1].shape.element_count() != 1 || node.inputs[2].shape.element_count() != 2,
                    "OneHot has a depth of shape {} and values of shape {}.", node.inputs[1].shape.to_string(),
                    node.inputs[2].shape.to_string());
-  TENON_TRY_ASSIGN(const IndexReader read, index_reader(node, 0));
+  TENON_TRY_ASSIGN(const IndexReader read, row_reader(node));
   TENON_TRY_ASSIGN(const IndexReader read_depth, index_reader(node, 1));
   const int64_t outer = span_product(indices, 0, axis), inner = span_product(indices, axis, indices.rank());
   RefImpl impl;

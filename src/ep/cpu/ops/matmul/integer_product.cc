@@ -93,6 +93,7 @@ class IntegerProductKernel final : public Kernel {
   }
 
   Status run(KernelContext& context) const override {
+    if (p_.m == 0 || p_.n == 0) return {};
     const uint8_t* const b = packed_ ? reinterpret_cast<const uint8_t*>(packed_.get()) : pack_b(context);
     Int8Task whole{.lda = p_.k,
                    .a_signed = a_signed_,

@@ -73,9 +73,11 @@ __global__ void __launch_bounds__(kMapThreads) one_hot(OneHotParams p, const I* 
   Index outer = flat;
   const Index inner = split(outer, p.inner), position = split(outer, p.size);
   const long long size = static_cast<long long>(p.size.size);
-  long long index = static_cast<long long>(load(indices[outer * static_cast<Index>(p.inner.size) + inner]));
+  const auto given = load(indices[outer * static_cast<Index>(p.inner.size) + inner]);
+  long long index = static_cast<long long>(given);
+  const bool whole = static_cast<decltype(+given)>(index) == given;  // no row has an index with a fraction
   if (index < 0) index += size;
-  y[flat] = values[index == static_cast<long long>(position) ? 1 : 0];
+  y[flat] = values[whole && index == static_cast<long long>(position) ? 1 : 0];
 }
 
 // `diagonal` may be null: then it is a parameter.
