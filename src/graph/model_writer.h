@@ -94,6 +94,15 @@ inline std::string external_tensor(const std::string& name, int type, const std:
   });
 }
 
+inline std::string sparse_tensor(const std::string& values, const std::string& indices,
+                                 const std::vector<int64_t>& dims) {
+  return message([&](auto& to) {
+    to.add_message(proto::SparseTensorProto::kValues, values);
+    to.add_message(proto::SparseTensorProto::kIndices, indices);
+    for (int64_t dim : dims) to.add_int64(proto::SparseTensorProto::kDims, dim);
+  });
+}
+
 // A dimension: a number or a symbol.
 using DimText = std::variant<int64_t, std::string>;
 inline std::string tensor_type(int type, const std::vector<DimText>& dims) {

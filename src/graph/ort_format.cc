@@ -169,7 +169,6 @@ class Converter {
   void write_graph(Writer& to, size_t graph, int depth) {
     if (depth > kMaxNesting) in_.fail();
     if (!enter()) return;
-    if (in_.vector(graph, 7, 4).count > 0) return refuse("sparse initializers");
     to.add_string(2, "graph");
     std::unordered_map<std::string_view, size_t> infos;
     const Vector values = in_.vector(graph, 1, 4);
@@ -195,6 +194,11 @@ class Converter {
     for (size_t i = 0; i < initializers.count && enter(); ++i) {
       Writer tensor(to, 5);
       write_tensor(tensor, in_.table_of(initializers, i));
+    }
+    const Vector sparse = in_.vector(graph, 7, 4);
+    for (size_t i = 0; i < sparse.count && enter(); ++i) {
+      Writer tensor(to, 15);
+      write_sparse_tensor(tensor, in_.table_of(sparse, i));
     }
     const Vector nodes = in_.vector(graph, 2, 4);
     for (size_t i = 0; i < nodes.count && enter(); ++i) {
@@ -297,6 +301,15 @@ class Converter {
     }
     const std::string_view raw = in_.text(tensor, 4);
     if (texts.count == 0 && !in_.failed()) to.add_bytes(9, raw.data(), raw.size());
+  }
+
+  void write_sparse_tensor(Writer& to, size_t sparse) {
+    for (const auto& [slot, tag] : {std::pair(0, 1), std::pair(1, 2)}) {
+      Writer tensor(to, static_cast<protozero::pbf_tag_type>(tag));
+      write_tensor(tensor, in_.table(sparse, slot));
+    }
+    const Vector dims = in_.vector(sparse, 2, 8);
+    for (size_t i = 0; i < dims.count; ++i) to.add_int64(3, in_.read<int64_t>(dims.first + 8 * i));
   }
 
   void write_value_info(Writer& to, protozero::pbf_tag_type tag, size_t value) {

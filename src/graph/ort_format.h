@@ -14,8 +14,8 @@ bool is_ort_format(std::span<const std::byte> bytes);
 
 // The model as ONNX protobuf. Every offset is checked against `bytes`; the result is bounded by their number. What
 // ONNX Runtime has recorded for its own optimisers is left out.
-// Errors: kInvalidArgument for bytes that are no such flatbuffer; kUnsupported for what Tenon does not read (sparse
-// initializers, weights in a file beside the model, nodes that an EP has compiled).
+// Errors: kInvalidArgument for bytes that are no such flatbuffer; kUnsupported for what Tenon does not read
+// (weights in a file beside the model, nodes that an EP has compiled).
 Result<std::string> ort_format_to_onnx(std::span<const std::byte> bytes);
 
 }  // namespace tenon

@@ -117,6 +117,9 @@ struct TypeProto {
   enum ShapeField : uint32_t { kDim = 1 };
   enum DimField : uint32_t { kDimValue = 1, kDimParam = 2, kDimDenotation = 3 };
 };
+struct SparseTensorProto {
+  enum : uint32_t { kValues = 1, kIndices = 2, kDims = 3 };
+};
 struct TensorProto {
   enum : uint32_t {
     kDims = 1,

@@ -137,9 +137,12 @@ Status GraphReader::read_inputs(const GraphFields& fields, const std::shared_ptr
 Status GraphReader::read_initializers(const GraphFields& fields, const std::shared_ptr<Scope>& scope) {
   Level& level = *scope->level;
   const bool is_model = level.parent == nullptr;
-  for (std::string_view message : fields.initializers) {
+  const size_t dense = fields.initializers.size();
+  for (size_t i = 0; i < dense + fields.sparse_initializers.size(); ++i) {
     TENON_TRY_ASSIGN(const NamedConstant tensor,
-                     is_model ? read_initializer(context_, message) : read_tensor(context_, message));
+                     i >= dense ? read_sparse_tensor(context_, fields.sparse_initializers[i - dense])
+                     : is_model ? read_initializer(context_, fields.initializers[i])
+                                : read_tensor(context_, fields.initializers[i]));
     TENON_INVALID_IF(tensor.name.empty(), "An initializer of graph \"{}\" has no name.", level.graph.name);
     TENON_TRY_ASSIGN(const ValueId id, define_constant(tensor.name, tensor.constant, *scope, "initializer"));
     // A subgraph's inputs are given by position on every call: there an initializer never counts.

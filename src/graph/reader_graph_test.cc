@@ -256,10 +256,12 @@ TEST(ReadGraph, ConstantNodesBecomeConstants) {
   EXPECT_THAT((*value_of(string_attribute("value_string", "s")))->strings, ElementsAre("s"));
   EXPECT_THAT((*value_of(strings_attribute("value_strings", {"a", "b"})))->strings, ElementsAre("a", "b"));
   EXPECT_THAT((*value_of(tensor_attribute("value", raw_tensor<float>("", 1, {1}, {9}))))->as<float>(), ElementsAre(9));
-  const Result<ConstantRef> sparse = value_of(attribute(
-      "sparse_value", 11, [](auto& to) { to.add_message(proto::AttributeProto::kSparseTensor, std::string()); }));
-  EXPECT_EQ(sparse.status().code(), StatusCode::kUnsupported);
-  EXPECT_THAT(sparse.status().message(), HasSubstr("sparse"));
+  const std::string sparse =
+      sparse_tensor(raw_tensor<float>("", 1, {2}, {3, 4}), raw_tensor<int64_t>("", 7, {2}, {0, 2}), {3});
+  EXPECT_THAT((*value_of(attribute("sparse_value", 11,
+                                   [&](auto& to) { to.add_message(proto::AttributeProto::kSparseTensor, sparse); })))
+                  ->as<float>(),
+              ElementsAre(3, 0, 4));
   EXPECT_THAT(value_of(int_attribute("value_float", 1)).status().message(), HasSubstr("value_float"));
 }
 

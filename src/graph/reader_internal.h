@@ -33,6 +33,7 @@ struct ReadContext {
   // subgraphs: casts that it inserts are named by what they read.
   bool may_hide = false;
   CopyArena copies;
+  size_t dense_bytes = 0;  // of the sparse tensors so far
   // Tensors by their message, when functions may have them read more than once.
   bool keep_tensors = false;
   std::unordered_map<const char*, NamedConstant> tensors;
@@ -57,15 +58,19 @@ Result<NamedConstant> read_tensor(ReadContext& context, std::string_view message
 // The same, or what the program put in its place.
 Result<NamedConstant> read_initializer(ReadContext& context, std::string_view message);
 
+// SparseTensorProto, as a dense tensor whose other elements are 0. Its name is that of its values.
+// Errors: indices that are no integers, do not increase or lie outside; strings; more bytes than kLargestDense for all
+// sparse tensors of a model.
+Result<NamedConstant> read_sparse_tensor(ReadContext& context, std::string_view message);
+
 // TypeProto into the value's type, rank and dimensions.
 Status read_type(const ReadContext& context, std::string_view message, Value& value);
 
 // AttributeProto. A graph is not read yet: `graph` is its message.
 struct ParsedAttribute {
-  Attribute attribute;
+  Attribute attribute;  // a sparse tensor is its dense form
   std::string_view graph;
   std::string_view reference;  // ref_attr_name, or ""
-  bool sparse = false;
 };
 Result<ParsedAttribute> read_attribute(ReadContext& context, std::string_view message);
 
@@ -87,7 +92,7 @@ NodeFields split_node(std::string_view message);
 
 struct GraphFields {
   std::string_view name, doc_string;
-  std::vector<std::string_view> nodes, initializers, inputs, outputs, value_infos;
+  std::vector<std::string_view> nodes, initializers, sparse_initializers, inputs, outputs, value_infos;
 };
 Result<GraphFields> split_graph(std::string_view message);
 

@@ -159,7 +159,7 @@ AttributeKind to_kind(int64_t type) {
 struct AttributeFields {
   Attribute attribute;
   int64_t type = kUndefined;
-  std::string_view reference, tensor, graph, type_proto;
+  std::string_view reference, tensor, sparse, graph, type_proto;
   uint32_t present = 0;  // bit AttributeType
 };
 
@@ -219,7 +219,7 @@ AttributeFields split_attribute(std::string_view message) {
         saw(kGraphs), reader.skip();
         break;
       case proto::bytes(P::kSparseTensor):
-        saw(kSparse), reader.skip();
+        saw(kSparse), fields.sparse = proto::text(reader.get_view());
         break;
       case proto::bytes(P::kSparseTensors):
         saw(kSparses), reader.skip();
@@ -331,10 +331,15 @@ Result<ParsedAttribute> read_attribute(ReadContext& context, std::string_view me
   for (const std::string& text : attribute.strings) TENON_TRY(check_string_length(context, attribute.name, text));
   ParsedAttribute parsed;
   parsed.reference = fields.reference;
-  parsed.sparse = fields.type == kSparse || fields.type == kSparses;
   if (fields.reference.empty() && fields.type == kTensor) {
     TENON_INVALID_IF((fields.present >> kTensor & 1) == 0, "Attribute \"{}\" lacks its tensor.", attribute.name);
     Result<NamedConstant> tensor = read_tensor(context, fields.tensor);
+    if (!tensor.ok())
+      return std::move(tensor).status().with_context(format("while reading attribute \"{}\".", attribute.name));
+    attribute.tensor = std::move(tensor->constant);
+  }
+  if (fields.reference.empty() && fields.type == kSparse) {
+    Result<NamedConstant> tensor = read_sparse_tensor(context, fields.sparse);
     if (!tensor.ok())
       return std::move(tensor).status().with_context(format("while reading attribute \"{}\".", attribute.name));
     attribute.tensor = std::move(tensor->constant);
@@ -352,8 +357,6 @@ Result<ParsedAttribute> read_attribute(ReadContext& context, std::string_view me
 
 Result<ConstantRef> read_constant_node(const ParsedAttribute& parsed) {
   const Attribute& attribute = parsed.attribute;
-  TENON_UNSUPPORTED_IF(parsed.sparse, "A Constant's \"{}\" is a sparse tensor, and those are not read.",
-                       attribute.name);
   std::byte* data = nullptr;
   const auto filled = [&](DataType type, const Shape& shape, const void* from, size_t size) -> Result<ConstantRef> {
     TENON_TRY_ASSIGN(ConstantRef constant, make_constant(type, shape, &data));
@@ -367,6 +370,7 @@ Result<ConstantRef> read_constant_node(const ParsedAttribute& parsed) {
   const std::string_view name = attribute.name;
   const AttributeKind kind = attribute.kind;
   if (name == "value" && kind == AttributeKind::kTensor) return attribute.tensor;
+  if (name == "sparse_value" && attribute.tensor != nullptr) return attribute.tensor;
   if (name == "value_float" && kind == AttributeKind::kFloat)
     return filled(DataType::kFloat, {}, &attribute.f, sizeof(float));
   if (name == "value_int" && kind == AttributeKind::kInt)
@@ -459,7 +463,8 @@ Result<GraphFields> split_graph(std::string_view message) {
         graph.value_infos.push_back(proto::text(reader.get_view()));
         break;
       case proto::bytes(P::kSparseInitializer):
-        return unsupported("The graph \"{}\" has a sparse initializer, and those are not read.", graph.name);
+        graph.sparse_initializers.push_back(proto::text(reader.get_view()));
+        break;
       default:
         reader.skip();
     }

@@ -92,12 +92,47 @@ TEST(ReadTensor, SizeOfRawDataMustMatchTheShape) {
   EXPECT_THAT(elements<float>(read_tensor(raw_tensor<float>("w", 1, {0, 4}, {}))), ElementsAre());
 }
 
-TEST(ReadTensor, SparseInitializersAreRefused) {
-  const std::string data = model(graph({.nodes = {}, .inputs = {}, .outputs = {}, .sparse_initializers = {"x"}}));
-  const Result<Model> model = read_model_bytes(bytes(data), "");
-  ASSERT_FALSE(model.ok());
-  EXPECT_EQ(model.status().code(), StatusCode::kUnsupported);
-  EXPECT_THAT(model.status().message(), HasSubstr("sparse initializer"));
+// The model's sparse initializer "w" as the reader makes it dense.
+Result<ConstantRef> read_sparse(const std::string& values, const std::string& indices,
+                                const std::vector<int64_t>& dims) {
+  const std::string data = model(graph({.nodes = {node({.op_type = "Identity", .inputs = {"w"}, .outputs = {"y"}})},
+                                        .inputs = {},
+                                        .outputs = {value_info("y", "")},
+                                        .sparse_initializers = {sparse_tensor(values, indices, dims)}}));
+  TENON_TRY_ASSIGN(const Model model, read_model_bytes(bytes(data), ""));
+  const NodeId first(0);
+  return model.graph.value(model.graph.nodes[first].inputs[0]).constant;
+}
+
+TEST(ReadTensor, SparseInitializersBecomeDense) {
+  const std::string values = raw_tensor<float>("w", 1, {2}, {5, 7});
+  const auto places = read_sparse(values, raw_tensor<int64_t>("", 7, {2}, {1, 5}), {2, 3});
+  ASSERT_TRUE(places.ok()) << places.status().message();
+  EXPECT_EQ((*places)->shape, Shape({2, 3}));
+  EXPECT_THAT((*places)->as<float>(), ElementsAre(0, 5, 0, 0, 0, 7));
+  const auto by_dimension = read_sparse(values, raw_tensor<int64_t>("", 7, {2, 2}, {0, 1, 1, 2}), {2, 3});
+  ASSERT_TRUE(by_dimension.ok()) << by_dimension.status().message();
+  EXPECT_THAT((*by_dimension)->as<float>(), ElementsAre(0, 5, 0, 0, 0, 7));
+}
+
+TEST(ReadTensor, SparseInitializersThatLieAreRefused) {
+  const std::string values = raw_tensor<float>("w", 1, {2}, {5, 7});
+  const auto wrong = [&](const std::string& indices, const std::vector<int64_t>& dims, StatusCode code,
+                         const char* text) {
+    const auto read = read_sparse(values, indices, dims);
+    EXPECT_EQ(read.status().code(), code);
+    EXPECT_THAT(read.status().message(), HasSubstr(text));
+  };
+  const auto at = [](std::vector<int64_t> places) { return raw_tensor<int64_t>("", 7, {2}, places); };
+  wrong(at({1, 6}), {2, 3}, StatusCode::kInvalidArgument, "element 6 of 6");
+  wrong(at({5, 1}), {2, 3}, StatusCode::kInvalidArgument, "the one before is element 5");
+  wrong(at({-1, 1}), {2, 3}, StatusCode::kInvalidArgument, "element -1");
+  wrong(at({0, 1}), {2, -3}, StatusCode::kInvalidArgument, "a dimension of -3");
+  wrong(at({0, 1}), {int64_t{1} << 40}, StatusCode::kResourceExhausted, "all of a model may take");
+  wrong(raw_tensor<int64_t>("", 7, {2, 2}, {0, 1, 2, 2}), {2, 3}, StatusCode::kInvalidArgument,
+        "Index 2 of dimension 0");
+  wrong(raw_tensor<int64_t>("", 7, {1}, {0}), {2, 3}, StatusCode::kInvalidArgument, "indices [1]");
+  wrong(raw_tensor<float>("", 1, {2}, {0, 1}), {2, 3}, StatusCode::kInvalidArgument, "indices of float32");
 }
 
 // ONNX packs nothing to alignment: whatever the offset, the elements are right and aligned.

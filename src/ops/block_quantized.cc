@@ -86,8 +86,12 @@ Result<Bnb4Desc> read_matmul_bnb4(const Node& node, const InputShapes& shapes) {
   TENON_TRY_ASSIGN(desc.block_size, read_size(node, "block_size"));
   const int64_t kind = attributes.find_integer("quant_type").value_or(-1);
   TENON_INVALID_IF(kind != 0 && kind != 1, "MatMulBnb4 has the quant_type {}; 0 (FP4) and 1 (NF4) are possible.", kind);
-  TENON_UNSUPPORTED_IF(!attributes.flag("transB"), "MatMulBnb4 is computed with a B that is transposed only.");
   desc.normal_floats = kind == 1;
+  desc.column_step = desc.k;
+  if (!attributes.flag("transB")) {
+    std::swap(desc.column_step, desc.element_step);
+    std::swap(desc.n, desc.k);
+  }
   TENON_TRY(read_rows(node, *shapes.find(0), desc.n, desc.k, desc.m, desc.y));
   const int64_t count = desc.n * desc.k;
   TENON_TRY(check_count(node, "B", *shapes.find(1), (count + 1) / 2, 1));
@@ -147,7 +151,8 @@ Status infer_columns(Context& c) {
   c.set_type(0, c.type(0));
   if (!c.ranked(0)) return {};
   TENON_INVALID_IF(c.rank(0) == 0, "{} has a scalar A.", c.node().op_type);
-  TENON_TRY_ASSIGN(const int64_t n, read_size(c.node(), "N"));
+  const bool by_rows = c.node().op_type == "MatMulBnb4" && !Attributes(c.node()).flag("transB");
+  TENON_TRY_ASSIGN(const int64_t n, read_size(c.node(), by_rows ? "K" : "N"));
   Dims out = c.dims(0);
   out.back() = number(n);
   return c.set_dims(0, std::move(out));

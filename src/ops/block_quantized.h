@@ -25,17 +25,18 @@ struct NBitsDesc {
 // Errors: bits other than 2, 4 and 8; sizes below 1, or that do not fit the operands.
 Result<NBitsDesc> read_matmul_nbits(const Node& node, const InputShapes& shapes);
 
-// Y = A * B transposed. B holds N * K elements of 4 bits in one row, the first in the highest bits of a byte; each
-// stands for table()[q] times the `absmax` of its block of the row.
+// Y = A * B transposed, or with `transB` of 0 A * B. B [rows,columns] holds elements of 4 bits in one row, the first in
+// the highest bits of a byte; each stands for table()[q] times the `absmax` of its block of the row.
 struct Bnb4Desc {
   bool normal_floats = true;  // NF4; else FP4
   int64_t block_size = 64;
-  int64_t m = 1, n = 1, k = 1;
+  int64_t m = 1, n = 1, k = 1;                // of the product
+  int64_t column_step = 1, element_step = 1;  // in B, from one column of the product to the next, and along k
   Shape y;
 
   std::span<const float> table() const;  // 16 numbers
 };
-// Errors: an unknown quant_type; transB of 0; sizes below 1, or that do not fit the operands.
+// Errors: an unknown quant_type; sizes below 1, or that do not fit the operands.
 Result<Bnb4Desc> read_matmul_bnb4(const Node& node, const InputShapes& shapes);
 
 // Rows of a quantised table, as Gather takes them, dequantised with a scale for each block along an axis. Data of uint8

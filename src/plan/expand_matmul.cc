@@ -135,19 +135,21 @@ void convolve(Expansion& to, bool last) {
 void fused_conv(Expansion& to) { convolve(to, false); }
 void nhwc_fused_conv(Expansion& to) { convolve(to, true); }
 
-// With channels at the end: the form without, between two transpositions.
-void quantised_conv(Expansion& to) {
+// With channels at the end: the form without, between two transpositions, which meet those of the neighbours.
+void quantised_window(Expansion& to) {
   if (!to.attributes().flag("channels_last")) return;
   const int rank = to.rank(to.in(0));
   if (rank < 3) {
-    to.fail(unsupported("QLinearConv needs an input of a known rank, with channels and positions."));
+    to.fail(unsupported("{} needs an input of a known rank, with channels and positions.", to.node().op_type));
     return;
   }
   std::vector<ValueId> inputs = to.node().inputs;
   inputs[0] = to.transpose(inputs[0], channels_first(rank));
   const ValueId y = to.new_value();
-  to.add_node("com.microsoft", "QLinearConv", std::move(inputs),
-              window_attributes(to, {"auto_pad", "dilations", "group", "kernel_shape", "pads", "strides"}), {y});
+  to.add_node("com.microsoft", to.node().op_type, std::move(inputs),
+              window_attributes(to, {"auto_pad", "ceil_mode", "count_include_pad", "dilations", "group", "kernel_shape",
+                                     "pads", "strides"}),
+              {y});
   to.transpose(y, channels_last(rank), to.out(0));
 }
 
@@ -226,7 +228,9 @@ constexpr Row kRows[] = {
     {"com.microsoft", "NhwcConv", &nhwc_fused_conv},
     {"com.microsoft", "NhwcFusedConv", &nhwc_fused_conv},
     {"com.microsoft", "NhwcMaxPool", &nhwc_max_pool},
-    {"com.microsoft", "QLinearConv", &quantised_conv},
+    {"com.microsoft", "QLinearAveragePool", &quantised_window},
+    {"com.microsoft", "QLinearConv", &quantised_window},
+    {"com.microsoft", "QLinearGlobalAveragePool", &quantised_window},
     {"com.microsoft", "QMoE", &experts},
     {"com.microsoft", "TransposeMatMul", &fused_matmul},
 };

@@ -1,5 +1,7 @@
 """Models in ONNX Runtime's own format (.ort), as ONNX Runtime writes them without optimizations, against the same models
 in ONNX's: the random graphs of edges_test.py, with symbols, sizes and ranks that nobody declares, scalars and bodies."""
+import numpy as np
+import onnx
 import onnxruntime
 import pytest
 
@@ -50,6 +52,25 @@ def test_both_formats_give_the_same(maker, tmp_path):
     print(f"{compared} runs of {len(pairs)} models compared")
     assert not problems, "\n".join(problems)
     assert compared > len(SEEDS)
+
+
+@pytest.mark.parametrize("form", ["onnx", "ort"])
+def test_sparse_initializers_become_dense(form, tmp_path):
+    dense = np.zeros((3, 4), np.float32)
+    dense[[0, 1, 2], [1, 3, 0]] = [5, -2, 7]
+    places = np.flatnonzero(dense)
+    sparse = onnx.helper.make_sparse_tensor(onnx.numpy_helper.from_array(dense.ravel()[places], "w"), onnx.numpy_helper.from_array(places, "at"), [3, 4])
+    graph = onnx.helper.make_graph([onnx.helper.make_node("MatMul", ["x", "w"], ["y"])], "g",
+                                   [onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [2, 3])],
+                                   [onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [2, 4])])
+    graph.sparse_initializer.append(sparse)
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=9).SerializeToString()
+    feeds = {"x": np.arange(6, dtype=np.float32).reshape(2, 3)}
+    if form == "ort":
+        model = in_ort_format(model, tmp_path / "model.ort")
+    outcome = driver.run([driver.Case(form, model, feeds, [feeds["x"] @ dense])], tmp_path)[form]
+    assert outcome.ok, outcome.status
+    np.testing.assert_array_equal(outcome.outputs[0], feeds["x"] @ dense)
 
 
 if __name__ == "__main__":

@@ -26,12 +26,25 @@ def nbits(name, a, n, block=32, bits=4, zeros="none", bias=False, groups=False, 
     return Problem(name, "MatMulNBits", inputs, {"N": n, "K": k, "block_size": block, "bits": bits, **attributes}, weights=(1, 2, 3, 4, 5), tolerance=tolerance)
 
 
-def bnb4(name, a, n, block=16, kind=1, dtype=np.float32):
+# The numbers that four bits stand for, of FP4 and NF4.
+BNB4 = np.array([[0, 1 / 192, 2 / 3, 1, 1 / 3, 1 / 2, 1 / 6, 1 / 4, 0, -1 / 192, -2 / 3, -1, -1 / 3, -1 / 2, -1 / 6, -1 / 4],
+                 [-1, -0.6961928, -0.52507305, -0.39491749, -0.28444138, -0.18477343, -0.09105004, 0, 0.0795803, 0.1609302, 0.2461123, 0.33791524,
+                  0.44070983, 0.562617, 0.72295684, 1]])
+
+
+def bnb4(name, a, n, block=16, kind=1, dtype=np.float32, **attributes):
     rng = np.random.default_rng(2)
     k = a[-1]
+    if attributes.get("transB") == 0:
+        n, k = k, n
     inputs = [rng.uniform(-1, 1, a).astype(dtype), rng.integers(0, 256, (n * k + 1) // 2).astype(np.uint8),
               rng.uniform(0.01, 0.1, -(-n * k // block)).astype(dtype)]
-    return Problem(name, "MatMulBnb4", inputs, {"N": n, "K": k, "block_size": block, "quant_type": kind}, weights=(1, 2), tolerance=2e-5)
+    problem = Problem(name, "MatMulBnb4", inputs, {"N": n, "K": k, "block_size": block, "quant_type": kind, **attributes}, weights=(1, 2), tolerance=2e-5)
+    if attributes.get("transB") == 0:  # ONNX Runtime reads rows of K where they have N
+        codes = np.stack([inputs[1] >> 4, inputs[1] & 15], -1).reshape(-1)
+        b = BNB4[kind][codes] * np.repeat(inputs[2], block)
+        problem.expected = lambda: [(inputs[0].astype(np.float64) @ b.reshape(n, k)).astype(dtype)]
+    return problem
 
 
 def gather(name, data_type, shape, indices, axis, along, block=16, bits=4, zeros=False, dtype=np.float32):
@@ -84,6 +97,7 @@ def problems():
         for block in (16, 64):
             yield bnb4(f"kind {kind}, blocks of {block}", (3, 64), 10, block=block, kind=kind)
         yield bnb4(f"kind {kind}, one row", (1, 128), 33, kind=kind)
+        yield bnb4(f"kind {kind}, as it lies", (2, 5, 24), 32, kind=kind, transB=0)
     for zeros in (False, True):
         for data_type in ("int4", "uint4"):
             yield gather(f"{data_type} {zeros}", data_type, (9, 48), [[0, 3], [8, -1]], 0, 1, zeros=zeros)

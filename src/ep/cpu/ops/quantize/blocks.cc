@@ -111,7 +111,7 @@ Result<RefImpl> make_bnb4(RefNode& node) {
       multiply<T>(context.inputs[0], context.outputs[0], nullptr, desc.m, desc.n, desc.k,
                   reinterpret_cast<float*>(context.scratch), [&](int64_t j, float* column) {
                     for (int64_t p = 0; p < desc.k; ++p) {
-                      const int64_t at = j * desc.k + p;
+                      const int64_t at = j * desc.column_step + p * desc.element_step;
                       const int q = at % 2 == 0 ? b[at / 2] >> 4 : b[at / 2] & 15;
                       column[p] = desc.table()[q] * static_cast<float>(absmax[at / desc.block_size]);
                     }
