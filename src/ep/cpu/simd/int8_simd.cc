@@ -1,156 +1,13 @@
 #include "ep/cpu/simd/int8.h"
 
-#include "ep/cpu/simd/epilogue.h"
-#include "ep/cpu/simd/int8_tile.h"
-#include "ep/cpu/simd/nearest.h"
-
-// Every CPU with AMX has AVX-512 with VNNI: the tiles are a second table of that set.
-#if defined(__AVX512VNNI__)
-#define TENON_AMX 1
-#include "ep/cpu/simd/tiles.h"
-#else
-#define TENON_AMX 0
+#include "ep/cpu/simd/int8_finish.h"
+#if TENON_AMX
+#include "ep/cpu/simd/int8_amx.h"
 #endif
 
 namespace tenon::cpu::TENON_ISA_NAMESPACE {
 
 namespace {
-
-TENON_INLINE int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-
-constexpr int64_t kWidth = kInt8Panel * kInt8TilePanels;  // columns of a tile
-
-// Elements of the arrays of columns that are left out.
-struct Blanks {
-  alignas(64) int32_t zeros[kWidth] = {};
-  alignas(64) float float_zeros[kWidth] = {};
-  alignas(64) float ones[kWidth];
-  Blanks() {
-    for (float& one : ones) one = 1;
-  }
-};
-
-// --- after the product ---
-
-// The sums of one row of a tile, in place.
-TENON_INLINE void correct_row(const Int8Task& task, int64_t row, int64_t column, int64_t columns, int32_t row_factor,
-                              int32_t* sums) {
-  const DI32 d;
-  const VI32 row_term = hn::Set(d, task.row_terms ? task.row_terms[row] : 0);
-  const VI32 factor = hn::Set(d, row_factor);
-  for (int64_t j = 0; j < columns; j += kLanes) {
-    VI32 sum = hn::Add(hn::LoadU(d, sums + j), row_term);
-    if (task.column_terms) sum = hn::Add(sum, hn::LoadU(d, task.column_terms + column + j));
-    if (task.column_factors) sum = hn::Sub(sum, hn::Mul(factor, hn::LoadU(d, task.column_factors + column + j)));
-    hn::StoreU(sum, d, sums + j);
-  }
-}
-
-// The integers of a step, less its zero point. Of a NaN and a number, Max gives its second operand, or the number.
-TENON_INLINE VF32 steps_of(VF32 x, const Int8Step& step) {
-  const DF32 d;
-  const VF32 low = hn::Set(d, step.low - step.zero), high = hn::Set(d, step.high - step.zero);
-  return hn::Min(hn::Max(hn::Mul(x, hn::Set(d, step.inverse)), low), high);
-}
-
-// x of one row, in place of its sums.
-TENON_INLINE void scale_row(const Int8Task& task, const Blanks& blanks, int64_t row, int64_t column, int64_t columns,
-                            int32_t* sums) {
-  const DI32 d;
-  const DF32 f;
-  const float* const scales = task.column_scales ? task.column_scales + column : blanks.ones;
-  const float* const bias = task.column_bias ? task.column_bias + column : blanks.float_zeros;
-  const float* const middle_bias = task.middle_bias ? task.middle_bias + column : blanks.float_zeros;
-  const VF32 row_scale = hn::Set(f, task.row_scales ? task.row_scales[row] : 1.0f);
-  const VF32 row_bias = hn::Set(f, task.row_bias ? task.row_bias[row] : 0.0f);
-  auto* const x = reinterpret_cast<float*>(sums);
-  for (int64_t j = 0; j < columns; j += kLanes) {
-    const VF32 scale = hn::Mul(hn::LoadU(f, scales + j), row_scale);
-    VF32 value = hn::MulAdd(hn::ConvertTo(f, hn::LoadU(d, sums + j)), scale, hn::Add(hn::LoadU(f, bias + j), row_bias));
-    if (task.middle) {
-      value = hn::MulAdd(hn::Round(steps_of(value, task.middle_step)), hn::Set(f, task.middle_scale),
-                         hn::LoadU(f, middle_bias + j));
-    }
-    hn::StoreU(value, f, x + j);
-  }
-}
-
-// The activation of one row, in place; a residual counts before it or after it.
-using ActivateRow = void (*)(float* x, const float* residual, int64_t columns, const Epilogue& epilogue);
-
-template <Activation kActivation>
-void activate_row(float* x, const float* residual, int64_t columns, const Epilogue& epilogue) {
-  const FW alpha = set_wide(epilogue.alpha), beta = set_wide(epilogue.beta);
-  for (int64_t j = 0; j < columns; j += kWide) {
-    FW value = load_wide(x + j);
-    if (residual && !epilogue.residual_after) value = value + load_wide(residual + j);
-    value = activate8<kActivation>(value, alpha, beta);
-    if (residual && epilogue.residual_after) value = value + load_wide(residual + j);
-    store_wide(x + j, value);
-  }
-}
-
-ActivateRow choose_activation(const Int8Task& task) {
-  ActivateRow activate = nullptr;
-  if (task.output == Int8Output::kInt32) return activate;
-  if (task.residual == nullptr && task.epilogue.activation == Activation::kNone) return activate;
-  with_activation(task.epilogue.activation, [&]<Activation kA>() { activate = &activate_row<kA>; });
-  return activate;
-}
-
-// The bytes of one row.
-TENON_INLINE void quantise_row(const Int8Task& task, const float* x, int64_t columns, uint8_t* to) {
-  const DI32 d;
-  const DF32 f;
-  const hn::Rebind<uint8_t, DI32> d8;
-  const auto sign = hn::Set(d8, static_cast<uint8_t>(task.output == Int8Output::kInt8 ? 0x80 : 0));
-  const VI32 zero = hn::Set(d, static_cast<int32_t>(task.step.zero));
-  for (int64_t j = 0; j < columns; j += kLanes) {
-    const VI32 q = hn::Add(nearest_small(steps_of(hn::LoadU(f, x + j), task.step)), zero);
-    hn::StoreU(hn::Xor(hn::DemoteTo(d8, q), sign), d8, to + j);
-  }
-  if (task.table != nullptr)
-    for (int64_t j = 0; j < columns; ++j) to[j] = task.table[to[j]];
-}
-
-template <typename T>
-TENON_INLINE void store_row(const T* from, int64_t columns, void* c, int64_t index) {
-  __builtin_memcpy(static_cast<T*>(c) + index, from, static_cast<size_t>(columns) * sizeof(T));
-}
-
-// A tile of sums with rows of `width` elements becomes `columns` columns of C.
-void finish(const Int8Task& task, const Blanks& blanks, ActivateRow activate, int64_t row, int64_t rows, int64_t column,
-            int64_t columns, int64_t width, const int32_t* row_sums, int32_t* sums) {
-  const int64_t whole = int8_columns(columns);
-  const bool corrects = task.row_terms || task.column_terms || task.column_factors;
-  alignas(64) uint8_t bytes[kWidth];
-  alignas(64) float residual[kWidth] = {};
-  for (int64_t i = 0; i < rows; ++i, sums += width) {
-    const int64_t index = (row + i) * task.ldc + column;
-    if (corrects)
-      correct_row(task, row + i, column, whole, task.row_factors ? task.row_factors[row + i] : row_sums[i], sums);
-    if (task.output == Int8Output::kInt32) {
-      store_row(sums, columns, task.c, index);
-      continue;
-    }
-    scale_row(task, blanks, row + i, column, whole, sums);
-    auto* const x = reinterpret_cast<float*>(sums);
-    if (activate) {
-      const float* added = task.residual ? task.residual + (row + i) * task.ldr + column : nullptr;
-      if (added != nullptr && columns != whole) {
-        for (int64_t j = 0; j < columns; ++j) residual[j] = added[j];
-        added = residual;
-      }
-      activate(x, added, whole, task.epilogue);
-    }
-    if (task.output == Int8Output::kFloat) {
-      store_row(x, columns, task.c, index);
-    } else {
-      quantise_row(task, x, whole, bytes);
-      store_row(bytes, columns, task.c, index);
-    }
-  }
-}
 
 // --- the product ---
 
@@ -220,8 +77,7 @@ constexpr int64_t kWidened = 1024;
 #endif
 
 void run(const Int8Task& task) {
-  const Blanks blanks;
-  const ActivateRow activate = choose_activation(task);
+  const Finisher finisher(task);
   const uint32_t flip = task.a_signed ? 0x80808080u : 0;
   const bool sums_rows = task.column_factors != nullptr && task.row_factors == nullptr;
   alignas(64) int32_t sums[kInt8TileRows * kWidth];
@@ -254,94 +110,15 @@ void run(const Int8Task& task) {
           sums[i] = static_cast<int32_t>(static_cast<uint32_t>(sums[i]) + static_cast<uint32_t>(block_sums[i]));
       }
 #endif
-      finish(task, blanks, activate, m, rows, n, least(width, task.n - n), width, row_sums, sums);
+      finisher.finish(m, rows, n, least(width, task.n - n), width, row_sums, sums);
     }
   }
 }
 
 #if TENON_AMX
-// --- the product in tiles ---
-
-// Fewer rows are bound by the memory of B.
-constexpr int64_t kLeastTileRows = 4;
-constexpr int64_t kStagedRows = 2 * kTileHeight;
-constexpr int64_t kStagedDepth = 2048;
-
-// Rows of A as tiles: each is 16 rows of 64 bytes, [chunk of the depth][tile of rows], zeros around A.
-void stage_rows(const uint8_t* a, int64_t lda, uint8_t flip, int64_t rows, int64_t depth, uint8_t* staged) {
-  const hn::FixedTag<uint8_t, 64> d;
-  const auto sign = hn::Set(d, flip);
-  for (int64_t i = 0; i < kStagedRows; ++i) {
-    uint8_t* to = staged + i * kTileBytes;
-    for (int64_t p = 0; p < depth; p += kTileBytes, to += 2 * kTileSize) {
-      if (i >= rows) {
-        hn::Store(hn::Zero(d), d, to);
-        continue;
-      }
-      const int64_t count = least(kTileBytes, depth - p);
-      const auto mask = static_cast<__mmask64>(~uint64_t{0} >> (kTileBytes - count));
-      const hn::Vec<decltype(d)> bytes{_mm512_maskz_loadu_epi8(mask, a + i * lda + p)};
-      hn::Store(hn::Vec<decltype(d)>{_mm512_maskz_mov_epi8(mask, hn::Xor(bytes, sign).raw)}, d, to);
-    }
-  }
-}
-
-// The last chunk of a panel's depth, and zeros.
-void stage_rest(const uint8_t* b, int64_t groups, uint8_t* staged) {
-  const hn::FixedTag<uint8_t, 64> d;
-  for (int64_t i = 0; i < kTileHeight; ++i)
-    hn::Store(i < groups ? hn::LoadU(d, b + i * kTileBytes) : hn::Zero(d), d, staged + i * kTileBytes);
-}
-
-// sums[i * kWidth + j] = [sums +] of 32 rows, or 16 unless kTwoRows, and two panels, or one.
-template <bool kTwoRows, bool kTwoPanels>
-void tile_product(const uint8_t* a, const uint8_t* b, int64_t panel_stride, int64_t depth, bool accumulate,
-                  int32_t* sums) {
-  constexpr int64_t kStride = kWidth * 4;
-  int32_t* const low = sums + kTileHeight * kWidth;
-  alignas(64) uint8_t rest[2 * kTileSize];
-  if (accumulate) {
-    TENON_TILE_LOAD(0, sums, kStride);
-    if constexpr (kTwoPanels) TENON_TILE_LOAD(1, sums + kInt8Panel, kStride);
-    if constexpr (kTwoRows) TENON_TILE_LOAD(2, low, kStride);
-    if constexpr (kTwoRows && kTwoPanels) TENON_TILE_LOAD(3, low + kInt8Panel, kStride);
-  } else {
-    TENON_TILE_ZERO(0);
-    TENON_TILE_ZERO(1);
-    TENON_TILE_ZERO(2);
-    TENON_TILE_ZERO(3);
-  }
-  for (int64_t p = 0; p < depth; p += kTileBytes, a += 2 * kTileSize) {
-    const uint8_t* from = b + p * kInt8Panel;
-    int64_t stride = panel_stride;
-    if (const int64_t groups = (depth - p + 3) / 4; groups < kTileHeight) {
-      stage_rest(from, groups, rest);
-      if (kTwoPanels) stage_rest(from + stride, groups, rest + kTileSize);
-      from = rest, stride = kTileSize;
-    }
-    TENON_TILE_LOAD(4, a, kTileBytes);
-    TENON_TILE_LOAD(6, from, kTileBytes);
-    TENON_TILE_DOT_BYTES(0, 4, 6);
-    if constexpr (kTwoPanels) {
-      TENON_TILE_LOAD(7, from + stride, kTileBytes);
-      TENON_TILE_DOT_BYTES(1, 4, 7);
-    }
-    if constexpr (kTwoRows) {
-      TENON_TILE_LOAD(5, a + kTileSize, kTileBytes);
-      TENON_TILE_DOT_BYTES(2, 5, 6);
-      if constexpr (kTwoPanels) TENON_TILE_DOT_BYTES(3, 5, 7);
-    }
-  }
-  TENON_TILE_STORE(0, sums, kStride);
-  if constexpr (kTwoPanels) TENON_TILE_STORE(1, sums + kInt8Panel, kStride);
-  if constexpr (kTwoRows) TENON_TILE_STORE(2, low, kStride);
-  if constexpr (kTwoRows && kTwoPanels) TENON_TILE_STORE(3, low + kInt8Panel, kStride);
-}
-
 void run_tiles(const Int8Task& task) {
-  if (task.m < kLeastTileRows) return run(task);
-  const Blanks blanks;
-  const ActivateRow activate = choose_activation(task);
+  if (task.m < kLeastTileRows || task.k < kLeastTileDepth) return run(task);
+  const Finisher finisher(task);
   const uint8_t flip = task.a_signed ? 0x80 : 0;
   const bool sums_rows = task.column_factors != nullptr && task.row_factors == nullptr;
   alignas(64) uint8_t staged[kStagedRows * kStagedDepth];
@@ -367,7 +144,7 @@ void run_tiles(const Int8Task& task) {
           tiles(staged, panel, task.panel_stride, depth, k0 > 0, sums + j);
         }
       }
-      finish(task, blanks, activate, m, rows, n, columns, kWidth, row_sums, sums);
+      finisher.finish(m, rows, n, columns, kWidth, row_sums, sums);
     }
   }
 }
