@@ -71,11 +71,6 @@
   X(Sin, "", "Sin", 7, unused(), unused(), kDear, sin_of(x))                                                           \
   X(Cos, "", "Cos", 7, unused(), unused(), kDear, cos_of(x))                                                           \
   X(Atan, "", "Atan", 7, unused(), unused(), kDear, atan_of(x))                                                        \
-  X(Square, "", "", 0, unused(), unused(), kCheap, x * x)                                                              \
-  X(Cube, "", "", 0, unused(), unused(), kCheap, x * x * x)
-
-// Functions that every EP computes by the plain formula.
-#define TENON_SCALAR_FUNCTIONS(X)                                                                                      \
   X(Tan, "", "Tan", 7, unused(), unused(), kDear, tan_of(x))                                                           \
   X(Asin, "", "Asin", 7, unused(), unused(), kDear, asin_of(x))                                                        \
   X(Acos, "", "Acos", 7, unused(), unused(), kDear, acos_of(x))                                                        \
@@ -84,6 +79,11 @@
   X(Asinh, "", "Asinh", 9, unused(), unused(), kDear, asinh_of(x))                                                     \
   X(Acosh, "", "Acosh", 9, unused(), unused(), kDear, acosh_of(x))                                                     \
   X(Atanh, "", "Atanh", 9, unused(), unused(), kDear, atanh_of(x))                                                     \
+  X(Square, "", "", 0, unused(), unused(), kCheap, x * x)                                                              \
+  X(Cube, "", "", 0, unused(), unused(), kCheap, x * x * x)
+
+// Functions that every EP computes by the plain formula.
+#define TENON_SCALAR_FUNCTIONS(X)                                                                                      \
   X(Affine, "", "", 0, fixed(1), fixed(0), kCheap, multiply_add(x, a, b))                                              \
   X(ScaledTanh, "", "", 0, fixed(1), fixed(1), kDear, a * tanh_of(b * x))
 

@@ -33,6 +33,14 @@ TENON_INLINE auto round_of(auto x) { return round8(x); }
 TENON_INLINE auto sin_of(auto x) { return sin8(x); }
 TENON_INLINE auto cos_of(auto x) { return cos8(x); }
 TENON_INLINE auto atan_of(auto x) { return atan8(x); }
+TENON_INLINE auto tan_of(auto x) { return tan8(x); }
+TENON_INLINE auto asin_of(auto x) { return asin8(x); }
+TENON_INLINE auto acos_of(auto x) { return acos8(x); }
+TENON_INLINE auto sinh_of(auto x) { return sinh8(x); }
+TENON_INLINE auto cosh_of(auto x) { return cosh8(x); }
+TENON_INLINE auto asinh_of(auto x) { return asinh8(x); }
+TENON_INLINE auto acosh_of(auto x) { return acosh8(x); }
+TENON_INLINE auto atanh_of(auto x) { return atanh8(x); }
 TENON_INLINE auto gelu_of(auto x) { return gelu8(x); }
 TENON_INLINE auto gelu_tanh_of(auto x) { return gelu_tanh8(x); }
 

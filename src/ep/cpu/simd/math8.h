@@ -145,10 +145,14 @@ TENON_INLINE F sigmoid8(F x) {
   return splat<F>(1.0f) / (splat<F>(1.0f) + exp8(neg8(x)));
 }
 
-// The sine of x + turns * pi / 2 within 1e-7 absolute, for |x| <= 8192.
+// x = r + n * pi / 2 with |r| <= pi / 4, for |x| <= 8192; n is in the low bits of t.
 template <typename F>
-TENON_INLINE F turned_sine8(F x, int turns) {
-  // As in exp8_bounded: the nearest multiple of pi / 2, whose number is in the low bits of t.
+struct QuarterTurns8 {
+  F r, t;
+};
+template <typename F>
+TENON_INLINE QuarterTurns8<F> quarter_turns8(F x) {
+  // As in exp8_bounded: the nearest multiple of pi / 2.
   const F magic = splat<F>(12582912.0f);
   const F t = fma8(x, splat<F>(0.636619772f), magic);
   const F n = t - magic;
@@ -156,19 +160,37 @@ TENON_INLINE F turned_sine8(F x, int turns) {
   F r = fnma8(n, splat<F>(1.5703125f), x);
   r = fnma8(n, splat<F>(4.837512969970703125e-4f), r);
   r = fnma8(n, splat<F>(7.54978995489188216e-8f), r);
+  return {r, t};
+}
+// 1 in the lanes where n + turns has the bit `which`, else 0.
+template <typename F>
+TENON_INLINE F turn_bit8(F t, int turns, int32_t which) {
+  const F bit = each8(t, [&](auto v) {
+    const auto number = hn::Add(hn::BitCast(IntegerTag<decltype(v)>(), v), hn::Set(IntegerTag<decltype(v)>(), turns));
+    return hn::ConvertTo(FloatTag<decltype(v)>(), hn::And(number, hn::Set(IntegerTag<decltype(v)>(), which)));
+  });
+  return which == 1 ? bit : bit * splat<F>(1.0f / static_cast<float>(which));
+}
+template <typename F>
+TENON_INLINE F short_sine8(F r) {
   const F z = r * r;
-  F sine = fma8(z, splat<F>(-1.9515295891e-4f), splat<F>(8.3321608736e-3f));
-  sine = fma8(fma8(sine, z, splat<F>(-1.6666654611e-1f)), z * r, r);
-  F cosine = fma8(z, splat<F>(2.443315711809948e-5f), splat<F>(-1.388731625493765e-3f));
-  cosine = fma8(fma8(cosine, z, splat<F>(4.166664568298827e-2f)), z * z, fnma8(splat<F>(0.5f), z, splat<F>(1.0f)));
+  const F sine = fma8(z, splat<F>(-1.9515295891e-4f), splat<F>(8.3321608736e-3f));
+  return fma8(fma8(sine, z, splat<F>(-1.6666654611e-1f)), z * r, r);
+}
+template <typename F>
+TENON_INLINE F short_cosine8(F r) {
+  const F z = r * r;
+  const F cosine = fma8(z, splat<F>(2.443315711809948e-5f), splat<F>(-1.388731625493765e-3f));
+  return fma8(fma8(cosine, z, splat<F>(4.166664568298827e-2f)), z * z, fnma8(splat<F>(0.5f), z, splat<F>(1.0f)));
+}
+
+// The sine of x + turns * pi / 2 within 1e-7 absolute, for |x| <= 8192.
+template <typename F>
+TENON_INLINE F turned_sine8(F x, int turns) {
+  const QuarterTurns8<F> q = quarter_turns8(x);
   // Of the number of quarter turns, the lowest bit chooses the function and the next one the sign.
-  const auto bit = [&](int32_t which) {
-    return each8(t, [&](auto v) {
-      const auto number = hn::Add(hn::BitCast(IntegerTag<decltype(v)>(), v), hn::Set(IntegerTag<decltype(v)>(), turns));
-      return hn::ConvertTo(FloatTag<decltype(v)>(), hn::And(number, hn::Set(IntegerTag<decltype(v)>(), which)));
-    });
-  };
-  return select_lt8(splat<F>(0.5f), bit(1), cosine, sine) * (splat<F>(1.0f) - bit(2));
+  const F value = select_lt8(splat<F>(0.5f), turn_bit8(q.t, turns, 1), short_cosine8(q.r), short_sine8(q.r));
+  return value * fnma8(splat<F>(2.0f), turn_bit8(q.t, turns, 2), splat<F>(1.0f));
 }
 
 // Far from 0 the parts of pi / 2 are too few: the C library's function, number by number.
@@ -197,6 +219,15 @@ TENON_INLINE F cos8(F x) {
   return turned_sine8(x, 1);
 }
 
+// Within 4e-7.
+template <typename F>
+TENON_INLINE F tan8(F x) {
+  if (!all_near_zero8(x)) return by_number8(x, [](float v) { return __builtin_tanf(v); });
+  const QuarterTurns8<F> q = quarter_turns8(x);
+  const F sine = short_sine8(q.r), cosine = short_cosine8(q.r), odd = turn_bit8(q.t, 0, 1), half = splat<F>(0.5f);
+  return select_lt8(half, odd, neg8(cosine), sine) / select_lt8(half, odd, sine, cosine);
+}
+
 // Within 2e-7.
 template <typename F>
 TENON_INLINE F atan8(F x) {
@@ -212,6 +243,91 @@ TENON_INLINE F atan8(F x) {
   p = fma8(p, z, splat<F>(1.99777106478e-1f));
   p = fma8(p, z, splat<F>(-3.33329491539e-1f));
   return copysign8(fma8(p, z * r, r) + start, x);
+}
+
+// The arc sine within 1e-7 of 0 <= a <= 1/2.
+template <typename F>
+TENON_INLINE F short_asin8(F a) {
+  const F z = a * a;
+  F p = fma8(z, splat<F>(4.21663037581e-2f), splat<F>(2.4179517045e-2f));
+  p = fma8(p, z, splat<F>(4.54703756153e-2f));
+  p = fma8(p, z, splat<F>(7.49529764389e-2f));
+  p = fma8(p, z, splat<F>(1.66667524821e-1f));
+  return fma8(p, z * a, a);
+}
+
+// Within 3e-7; NaN beyond 1. From 1/2 on asin(a) = pi / 2 - 2 * asin(sqrt((1 - a) / 2)).
+template <typename F>
+TENON_INLINE F asin8(F x) {
+  const F a = abs8(x), half = splat<F>(0.5f);
+  const F outer = sqrt8(fnma8(half, a, half));
+  const F inner = short_asin8(select_lt8(half, a, outer, a));
+  return copysign8(select_lt8(half, a, fnma8(splat<F>(2.0f), inner, splat<F>(1.57079633f)), inner), x);
+}
+
+// Within 4e-7; NaN beyond 1.
+template <typename F>
+TENON_INLINE F acos8(F x) {
+  const F a = abs8(x), half = splat<F>(0.5f);
+  const F outer = sqrt8(fnma8(half, a, half));
+  const F inner = short_asin8(select_lt8(half, a, outer, a));
+  const F twice = inner + inner;
+  const F far = select_lt8(x, splat<F>(0.0f), splat<F>(3.14159265f) - twice, twice);
+  return select_lt8(half, a, far, splat<F>(1.57079633f) - copysign8(inner, x));
+}
+
+// ln(1 + x) within 4e-7 for x >= -1: the quotient makes up for the rounding of 1 + x.
+template <typename F>
+TENON_INLINE F log1p8(F x) {
+  const F one = splat<F>(1.0f), u = one + x, d = u - one;
+  const F y = log8(u) * (x / select_lt8(splat<F>(0.0f), abs8(d), d, one));
+  return select_lt8(splat<F>(1e8f), x, log8(x), select_lt8(splat<F>(0.0f), abs8(d), y, x + x * splat<F>(0.0f)));
+}
+
+// (e^|x| + e^-|x|) / 2 or half of the difference, by the square of e^(|x| / 2), which does not overflow before they do.
+template <typename F>
+TENON_INLINE F half_exponentials8(F x, float sign) {
+  const F root = exp8(abs8(x) * splat<F>(0.5f)), half = splat<F>(0.5f);
+  return fma8(half * root, root, splat<F>(0.5f * sign) / (root * root));
+}
+// Within 5e-7.
+template <typename F>
+TENON_INLINE F cosh8(F x) {
+  return half_exponentials8(x, 1.0f);
+}
+// Within 5e-7.
+template <typename F>
+TENON_INLINE F sinh8(F x) {
+  const F z = x * x;
+  F p = fma8(z, splat<F>(2.75573192e-6f), splat<F>(1.98412698e-4f));
+  p = fma8(p, z, splat<F>(8.33333333e-3f));
+  p = fma8(p, z, splat<F>(1.66666667e-1f));
+  const F a = abs8(x);
+  return select_lt8(a, splat<F>(1.0f), fma8(p, z * x, x), copysign8(half_exponentials8(x, -1.0f), x));
+}
+
+// Within 6e-7. A square would overflow where ln(2a) has long been as good.
+template <typename F>
+TENON_INLINE F asinh8(F x) {
+  const F a = abs8(x), one = splat<F>(1.0f);
+  const F near = log1p8(a + a * a / (one + sqrt8(fma8(a, a, one))));
+  return copysign8(select_lt8(splat<F>(1e9f), a, log8(a) + splat<F>(0.693147181f), near), x);
+}
+
+// Within 6e-7; NaN below 1.
+template <typename F>
+TENON_INLINE F acosh8(F x) {
+  const F one = splat<F>(1.0f), t = x - one;
+  const F near = log1p8(t + sqrt8(fma8(t, t, t + t)));
+  return select_lt8(x, one, splat<F>(__builtin_nanf("")),
+                    select_lt8(splat<F>(1e9f), x, log8(x) + splat<F>(0.693147181f), near));
+}
+
+// Within 6e-7; infinite at 1, NaN beyond.
+template <typename F>
+TENON_INLINE F atanh8(F x) {
+  const F a = abs8(x);
+  return copysign8(splat<F>(0.5f) * log1p8((a + a) / (splat<F>(1.0f) - a)), x);
 }
 
 // x * (1 + erf(x / sqrt 2)) / 2 within 5e-7, or 1.5e-6 absolute where x < 0 (the sum cancels); 0 from x = -5.55 down.
