@@ -1,0 +1,206 @@
+// Conv on f32 in the plain layout by im2col and a product, with any number of spatial dimensions, groups and dilations,
+// and weights that may come at run time: they are the product's left side as they lie. A task makes the columns of a
+// tile of neighbouring outputs, which stay in its core's cache until they are multiplied.
+#include "ep/cpu/ops/conv/columns.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <vector>
+
+#include "base/checked.h"
+#include "ep/cpu/ops/conv/support.h"
+#include "ep/cpu/ops/vector_kernel.h"
+#include "ep/cpu/simd/blocked.h"
+#include "ep/cpu/simd/gemm.h"
+#include "ops/conv.h"
+#include "ops/unary.h"
+
+namespace tenon::cpu::nn {
+
+namespace {
+
+// Floats of the columns of a tile, and the outputs of the largest tile.
+constexpr int64_t kMostColumns = int64_t{1} << 17, kMostOutputs = 512;
+// Columns of one panel, at most: a kernel beyond that is left to the reference kernel.
+constexpr int64_t kLongestColumn = int64_t{1} << 20;
+
+class ConvColumns final : public Kernel {
+ public:
+  ConvColumns(ConvDesc conv, const Epilogue& epilogue, int slots)
+      : conv_(std::move(conv)),
+        epilogue_(epilogue),
+        taps_(conv_.window.kernel_count()),
+        depth_(conv_.group_channels() * taps_),
+        in_count_(conv_.window.in_count()),
+        out_count_(conv_.window.out_count()),
+        slots_(slots) {
+    const int64_t groups = conv_.batch * conv_.group;
+    tile_ = std::clamp(kMostColumns / depth_ / kGemmPanel * kGemmPanel, kGemmPanel, kMostOutputs);
+    // Enough tiles for every thread.
+    const int64_t tiles = slots == 1 ? 1 : (4 * slots + groups - 1) / groups;
+    tile_ = std::min(tile_, round_up((out_count_ + tiles - 1) / tiles, kGemmPanel));
+    // A column for each output, and the line that it is copied from.
+    slot_bytes_ = static_cast<size_t>((depth_ + 1) * tile_) * sizeof(float);
+    slot_bytes_ = aligned_bytes(slot_bytes_);
+  }
+
+  Status run(KernelContext& context) const override {
+    const int64_t tiles = (out_count_ + tile_ - 1) / tile_;
+    ScratchSlots slots(context.scratch, slot_bytes_, slots_);
+    context.pool->parallel_for(conv_.batch * conv_.group * tiles, 1, [&](int64_t begin, int64_t end) {
+      const ScratchSlots::Claim claim(slots);
+      for (int64_t i = begin; i < end; ++i) run_tile(context, i / tiles, i % tiles * tile_, claim.floats());
+    });
+    return {};
+  }
+  size_t scratch_bytes() const override { return slot_bytes_ * slots_; }
+  std::string_view name() const override { return "conv columns"; }
+
+ private:
+  using Position = std::array<int64_t, Shape::kMaxRank>;
+
+  // Outputs from `first` on of one group of one image.
+  void run_tile(const KernelContext& context, int64_t group, int64_t first, float* columns) const {
+    const int64_t outputs = std::min(tile_, out_count_ - first), rows = conv_.group_outputs();
+    const int64_t of_image = group % conv_.group;
+    fill(context.input<float>(0) + group * conv_.group_channels() * in_count_, first, outputs, columns);
+    float* const y = context.output<float>(0) + group * rows * out_count_ + first;
+    gemm_table().run({.a = context.input<float>(1) + of_image * rows * depth_,
+                      .lda = depth_,
+                      .b = columns,
+                      .panel_stride = depth_ * kGemmPanel,
+                      .c = y,
+                      .ldc = out_count_,
+                      .m = rows,
+                      .n = outputs,
+                      .k = depth_});
+    const float* const bias = context.input<float>(2);
+    const float* const residual = context.input<float>(3);
+    for (int64_t row = 0; row < rows; ++row) {
+      const int64_t at = (group * rows + row) * out_count_ + first;
+      finish(y + row * out_count_, outputs, bias != nullptr ? bias[of_image * rows + row] : 0,
+             residual != nullptr ? residual + at : nullptr);
+    }
+  }
+
+  // The product's right side in panels: one row for each channel and tap, one column for each output.
+  void fill(const float* x, int64_t first, int64_t outputs, float* columns) const {
+    float* const line = columns + depth_ * tile_;
+    const int64_t panels = gemm_panels(outputs);
+    std::fill_n(line, panels * kGemmPanel, 0.0f);
+    for (int64_t k = 0; k < depth_; ++k) {
+      read_line(x + k / taps_ * in_count_, k % taps_, first, outputs, line);
+      for (int64_t panel = 0; panel < panels; ++panel)
+        std::memcpy(columns + (panel * depth_ + k) * kGemmPanel, line + panel * kGemmPanel, kGemmPanel * sizeof(float));
+    }
+  }
+
+  // What tap number `number` reads of a channel for outputs [first, first + count): zeros outside of the image.
+  void read_line(const float* x, int64_t number, int64_t first, int64_t count, float* line) const {
+    const std::vector<WindowAxis>& axes = conv_.window.axes;
+    const size_t last = axes.size() - 1;
+    Position shift{}, at{};
+    for (size_t d = axes.size(); d-- > 0; number /= axes[d].kernel)
+      shift[d] = number % axes[d].kernel * axes[d].dilation - axes[d].pad_begin;
+    int64_t rest = first;
+    for (size_t d = axes.size(); d-- > 0; rest /= axes[d].out) at[d] = rest % axes[d].out;
+    while (count > 0) {
+      const int64_t n = std::min(count, axes[last].out - at[last]);
+      int64_t row = 0;
+      bool inside = true;
+      for (size_t d = 0; d < last; ++d) {
+        const int64_t in = at[d] * axes[d].stride + shift[d];
+        inside &= in >= 0 && in < axes[d].in;
+        row = row * axes[d].in + in;
+      }
+      if (inside) {
+        read_row(x + row * axes[last].in, axes[last], at[last], shift[last], n, line);
+      } else {
+        std::fill_n(line, n, 0.0f);
+      }
+      line += n;
+      count -= n;
+      at[last] = 0;
+      for (size_t d = last; d-- > 0;) {
+        if (++at[d] < axes[d].out) break;
+        at[d] = 0;
+      }
+    }
+  }
+
+  static void read_row(const float* x, const WindowAxis& axis, int64_t out, int64_t shift, int64_t n, float* line) {
+    // Outputs [low, high) read elements of the row.
+    const int64_t low = std::clamp(shift >= 0 ? 0 : (-shift + axis.stride - 1) / axis.stride, out, out + n);
+    const int64_t high = std::clamp(shift >= axis.in ? 0 : (axis.in - 1 - shift) / axis.stride + 1, low, out + n);
+    std::fill_n(line, low - out, 0.0f);
+    const float* const from = x + low * axis.stride + shift;
+    float* const to = line + (low - out);
+    if (axis.stride == 1) {
+      std::copy_n(from, high - low, to);
+    } else {
+      for (int64_t i = 0; i < high - low; ++i) to[i] = from[i * axis.stride];
+    }
+    std::fill_n(line + (high - out), out + n - high, 0.0f);
+  }
+
+  void finish(float* y, int64_t count, float bias, const float* residual) const {
+    if (bias != 0)
+      for (int64_t i = 0; i < count; ++i) y[i] += bias;
+    if (residual == nullptr && epilogue_.activation == Activation::kNone) return;
+    // The table's residual comes after the activation.
+    if (residual != nullptr && !epilogue_.residual_after) {
+      for (int64_t i = 0; i < count; ++i) y[i] += residual[i];
+      residual = nullptr;
+    }
+    const int64_t whole = count / 8 * 8, rest = count - whole;
+    blocked_table().activate(epilogue_, y, residual, y, whole / 8, 8);
+    if (rest == 0) return;
+    float values[8] = {}, added[8] = {};
+    std::copy_n(y + whole, rest, values);
+    if (residual != nullptr) std::copy_n(residual + whole, rest, added);
+    blocked_table().activate(epilogue_, values, residual != nullptr ? added : nullptr, values, 1, 8);
+    std::copy_n(values, rest, y + whole);
+  }
+
+  const ConvDesc conv_;
+  const Epilogue epilogue_;
+  const int64_t taps_, depth_;  // depth_: rows of the columns
+  const int64_t in_count_, out_count_;
+  const int slots_;
+  int64_t tile_ = 0;
+  size_t slot_bytes_ = 0;
+};
+
+}  // namespace
+
+Status match_conv_columns(const KernelNode& node) {
+  TENON_TRY(match_plain(node, DataType::kFloat));
+  TENON_UNSUPPORTED_IF(!input_spec(node, 0).present() || !input_spec(node, 1).present(),
+                       "X or the weights are absent.");
+  return {};
+}
+
+Result<std::unique_ptr<Kernel>> create_conv_columns(const KernelNode& node) {
+  TENON_TRY_ASSIGN(ConvDesc conv, read_conv(*node.node, node.inputs[0].shape, node.inputs[1].shape));
+  const Shape y = conv.output();
+  TENON_INVALID_IF(node.outputs[0].shape != y, "The output has shape {} instead of {}.",
+                   node.outputs[0].shape.to_string(), y.to_string());
+  TENON_UNSUPPORTED_IF(conv.window.axes.empty() || y.element_count() == 0 ||
+                           node.inputs[0].shape.element_count() == 0 || node.inputs[1].shape.element_count() == 0,
+                       "There is nothing to compute.");
+  const TensorSpec &bias = input_spec(node, 2), &residual = input_spec(node, 3);
+  TENON_INVALID_IF(bias.present() && bias.shape != Shape{conv.outputs}, "The bias has shape {} for {} channels.",
+                   bias.shape.to_string(), conv.outputs);
+  TENON_INVALID_IF(residual.present() && residual.shape != y, "The residual has shape {} for output {}.",
+                   residual.shape.to_string(), y.to_string());
+  const auto depth = checked_product(std::array<int64_t, 2>{conv.group_channels(), conv.window.kernel_count()});
+  TENON_UNSUPPORTED_IF(!depth || *depth > kLongestColumn, "A window holds more than {} elements.", kLongestColumn);
+  Epilogue epilogue;
+  if (node.node->domain == "tenon") {
+    TENON_TRY_ASSIGN(epilogue, read_epilogue(*node.node));
+  }
+  return std::unique_ptr<Kernel>(std::make_unique<ConvColumns>(std::move(conv), epilogue, scratch_slots(node)));
+}
+
+}  // namespace tenon::cpu::nn
