@@ -11,6 +11,7 @@
 #include "ep/cpu/ops/moves/rows.h"
 #include "ep/cpu/ops/narrow/operands.h"
 #include "ep/cpu/ops/norm/rows.h"
+#include "ep/cpu/ops/pool/rows.h"
 #include "ep/cpu/ops/quantize/byte_rows.h"
 #include "ep/cpu/ops/quantize/nbits8_rows.h"
 #include "ep/cpu/ops/quantize/nbits_rows.h"
@@ -103,6 +104,8 @@ constexpr KernelEntry kRows[] = {
     {"", "ReduceL1", 1, kAnyVersion, "reduce", &match_reduce, &create_reduce},
     {"", "GlobalAveragePool", 1, kAnyVersion, "reduce", &match_reduce, &create_reduce},
     {"", "GlobalMaxPool", 1, kAnyVersion, "reduce", &match_reduce, &create_reduce},
+    {"", "MaxPool", 1, kAnyVersion, "pool", &match_plain_pool, &create_plain_pool},
+    {"", "AveragePool", 1, kAnyVersion, "pool", &match_plain_pool, &create_plain_pool},
     {"", "GridSample", 16, kAnyVersion, "grid_sample", &match_grid_sample, &create_grid_sample},
     {"", "DeformConv", 19, kAnyVersion, "deform_conv", &match_deform_conv, &create_deform_conv},
 };

@@ -1,0 +1,11 @@
+// MaxPool and AveragePool on the plain layout, by rows of the last axis.
+#pragma once
+
+#include "ep/api/kernel.h"
+
+namespace tenon::cpu::nn {
+
+Status match_plain_pool(const KernelNode& node);
+Result<std::unique_ptr<Kernel>> create_plain_pool(const KernelNode& node);
+
+}  // namespace tenon::cpu::nn
