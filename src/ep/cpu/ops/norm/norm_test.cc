@@ -1,7 +1,9 @@
 // Special values. Results are tests/problems/softmax.txt and norm.txt.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "ep/cpu/ops/vector_testing.h"
 
@@ -26,6 +28,38 @@ TEST(GuardedSoftmax, AGroupWithoutProbabilitiesIsZero) {
       test.input({2, 3}, {-INFINITY, 1, NAN, -INFINITY, 1, 2}).output({2, 3});
       EXPECT_EQ(test.run(1), (std::vector<float>{0, 0.5F, 0, 0, 0.5F, 0}));
     }
+  }
+}
+
+// Axes around another one, the last axes, and none but the last.
+TEST(MeanVariance, GroupsAreTheSharedAxes) {
+  const Shape shape{2, 3, 5, 7};
+  std::vector<float> x(static_cast<size_t>(shape.element_count()));
+  for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i * 37 % 101) * 0.25F - 9;
+  for (const std::vector<int64_t>& axes : {std::vector<int64_t>{0, 2, 3}, {2, 3}, {3}, {0, 1, 2, 3}}) {
+    const auto shares = [&](int64_t axis) { return std::find(axes.begin(), axes.end(), axis) != axes.end(); };
+    // The group of an element is its place along the other axes.
+    const auto group_of = [&](size_t i) {
+      int64_t group = 0;
+      auto rest = static_cast<int64_t>(i);
+      for (int d = 3; d >= 0; rest /= shape[d], --d) group = shares(d) ? group : group * 10 + rest % shape[d];
+      return group;
+    };
+    std::map<int64_t, std::vector<size_t>> groups;
+    for (size_t i = 0; i < x.size(); ++i) groups[group_of(i)].push_back(i);
+    std::vector<double> want(x.size());
+    for (const auto& [group, members] : groups) {
+      double sum = 0, squares = 0;
+      for (size_t i : members) sum += static_cast<double>(x[i]);
+      const double count = static_cast<double>(members.size()), mean = sum / count;
+      for (size_t i : members) squares += (static_cast<double>(x[i]) - mean) * (static_cast<double>(x[i]) - mean);
+      for (size_t i : members) want[i] = (static_cast<double>(x[i]) - mean) / (std::sqrt(squares / count) + 1e-9);
+    }
+    TestNode test("MeanVarianceNormalization", "", 13);
+    test.node().set_ints("axes", axes);
+    test.input(shape, x).output(shape);
+    EXPECT_EQ((*test.create())->name(), "mean_variance f32");
+    expect_near(test.run(2), want, 1e-5);
   }
 }
 

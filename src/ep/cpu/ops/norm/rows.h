@@ -1,4 +1,4 @@
-// Layer normalisation, Softmax and LogSoftmax on f32.
+// Normalisations, Softmax, LogSoftmax and Hardmax of float32, float16 and bfloat16.
 #pragma once
 
 #include "ep/api/kernel.h"
@@ -8,5 +8,14 @@ namespace tenon::cpu::nn {
 Status match_norm(const KernelNode& node);
 Result<std::unique_ptr<Kernel>> create_layer_norm(const KernelNode& node);  // LayerNormalization, tenon.LayerNorm
 Result<std::unique_ptr<Kernel>> create_softmax(const KernelNode& node);     // Softmax, LogSoftmax; all versions
+
+// LpNormalization and Hardmax.
+Status match_lp_norm(const KernelNode& node);
+Result<std::unique_ptr<Kernel>> create_lp_norm(const KernelNode& node);
+Result<std::unique_ptr<Kernel>> create_hardmax(const KernelNode& node);
+
+// MeanVarianceNormalization.
+Status match_mean_variance(const KernelNode& node);
+Result<std::unique_ptr<Kernel>> create_mean_variance(const KernelNode& node);
 
 }  // namespace tenon::cpu::nn

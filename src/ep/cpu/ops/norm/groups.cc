@@ -1,0 +1,254 @@
+// LpNormalization, MeanVarianceNormalization and Hardmax on float32, float16 and bfloat16.
+#include <algorithm>
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include "ep/cpu/ops/narrow/operands.h"
+#include "ep/cpu/ops/norm/rows.h"
+#include "ep/cpu/ops/vector_kernel.h"
+#include "ep/cpu/simd/elementwise.h"
+#include "ep/cpu/simd/norm.h"
+#include "ops/norm.h"
+#include "ops/softmax.h"
+
+namespace tenon::cpu::nn {
+
+namespace {
+
+constexpr int64_t kGrain = 8192;  // elements of a chunk
+// Columns that are worked on together, and rows of 16 bits that are widened on the stack.
+constexpr int64_t kColumns = 512, kLongestNarrowRow = 4096;
+
+auto binary(Binary op) { return eltwise_table().binary[static_cast<int>(op)]; }
+
+// Parts of `inner` columns of each of `outer` matrices: body(matrix, first column, columns).
+template <typename Body>
+void for_columns(ThreadPool& pool, int64_t outer, int64_t n, int64_t inner, const Body& body) {
+  const int64_t width = std::clamp<int64_t>(kGrain / n / 64 * 64, 64, kColumns);
+  const int64_t parts = (inner + width - 1) / width;
+  const int64_t grain = std::max<int64_t>(1, kGrain / (n * std::min(width, inner)));
+  pool.parallel_for(outer * parts, grain, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t first = i % parts * width;
+      body(i / parts, first, std::min(width, inner - first));
+    }
+  });
+}
+
+Status match_groups(const KernelNode& node) {
+  TENON_TRY(match_any_floats(node));
+  const TensorSpec &x = input_spec(node, 0), &y = output_spec(node, 0);
+  TENON_UNSUPPORTED_IF(x.type != y.type || x.shape != y.shape || x.shape.element_count() == 0,
+                       "The output {}{} is not like the input {}{}, or both are empty.", data_type_name(y.type),
+                       y.shape.to_string(), data_type_name(x.type), x.shape.to_string());
+  return {};
+}
+
+class LpNormKernel final : public Kernel {
+ public:
+  LpNormKernel(const LpNormDesc& desc, DataType type) : desc_(desc), type_(type) {}
+
+  Status run(KernelContext& context) const override {
+    const Reduction norm = desc_.p == 1 ? Reduction::kL1 : Reduction::kL2;
+    const int64_t n = desc_.length, inner = desc_.inner;
+    if (inner == 1) {
+      context.pool->parallel_for(desc_.outer, std::max<int64_t>(1, kGrain / n), [&](int64_t begin, int64_t end) {
+        alignas(64) float in[kLongestNarrowRow], out[kLongestNarrowRow];
+        for (int64_t row = begin; row < end; ++row) {
+          const float* const x = read_floats(type_, context.inputs[0], row * n, n, in);
+          float* const y = begin_floats(type_, context.outputs[0], row * n, out);
+          float divisor = 0;
+          norm_table().reduce_rows(x, &divisor, 1, n, norm);
+          if (divisor == 0) divisor = 1;
+          binary(Binary::kDiv)(x, 1, &divisor, 0, y, n);
+          end_floats(type_, context.outputs[0], row * n, n, y);
+        }
+      });
+      return {};
+    }
+    for_columns(*context.pool, desc_.outer, n, inner, [&](int64_t matrix, int64_t first, int64_t columns) {
+      alignas(64) float divisors[kColumns];
+      const float* const x = context.input<float>(0) + matrix * n * inner + first;
+      float* const y = context.output<float>(0) + matrix * n * inner + first;
+      norm_table().reduce_columns(x, divisors, n, inner, 0, columns, norm);
+      std::replace(divisors, divisors + columns, 0.0f, 1.0f);
+      for (int64_t k = 0; k < n; ++k) binary(Binary::kDiv)(x + k * inner, 1, divisors, 1, y + k * inner, columns);
+    });
+    return {};
+  }
+  bool may_run_in_place(size_t, size_t) const override { return true; }
+  std::string_view name() const override { return desc_.inner == 1 ? "lp_norm rows" : "lp_norm columns"; }
+
+ private:
+  const LpNormDesc desc_;
+  const DataType type_;
+};
+
+// X as [parts, groups, length]: a group is one row of each part.
+struct MeanVarianceProblem {
+  int64_t parts = 1, groups = 1, length = 1;
+};
+
+Result<MeanVarianceProblem> mean_variance_problem(const KernelNode& node) {
+  const Shape& x = input_spec(node, 0).shape;
+  TENON_TRY_ASSIGN(const std::vector<int> axes, read_mean_variance_axes(*node.node, x.rank()));
+  // Shared axes, others and shared ones again.
+  int64_t sizes[3] = {1, 1, 1};
+  int place = 0;
+  for (int d = 0; d < x.rank(); ++d) {
+    if (x[d] == 1) continue;
+    const bool shared = std::find(axes.begin(), axes.end(), d) != axes.end();
+    if (shared == (place == 1)) ++place;
+    TENON_UNSUPPORTED_IF(place > 2, "The axes of shape {} are in more than two places, or not the last ones.",
+                         x.to_string());
+    sizes[place] *= x[d];
+  }
+  if (place == 0) std::swap(sizes[0], sizes[2]);  // all of them
+  TENON_UNSUPPORTED_IF(sizes[2] == 1, "The axes of shape {} are not the last ones.", x.to_string());
+  return MeanVarianceProblem{sizes[0], sizes[1], sizes[2]};
+}
+
+class MeanVarianceKernel final : public Kernel {
+ public:
+  explicit MeanVarianceKernel(const MeanVarianceProblem& problem) : p_(problem) {}
+
+  Status run(KernelContext& context) const override {
+    const float* const x = context.input<float>(0);
+    float* const y = context.output<float>(0);
+    const int64_t n = p_.length, grain = std::max<int64_t>(1, kGrain / (p_.parts * n));
+    context.pool->parallel_for(p_.groups, grain, [&](int64_t begin, int64_t end) {
+      for (int64_t group = begin; group < end; ++group) {
+        const auto at = [&](int64_t part) { return (part * p_.groups + group) * n; };
+        const auto count = static_cast<double>(p_.parts * n);
+        double sum = 0, squares = 0;
+        for (int64_t part = 0; part < p_.parts; ++part) sum += reduced(x + at(part), Reduction::kSum);
+        const auto mean = static_cast<float>(sum / count);
+        for (int64_t part = 0; part < p_.parts; ++part) {
+          binary(Binary::kSub)(x + at(part), 1, &mean, 0, y + at(part), n);
+          squares += reduced(y + at(part), Reduction::kSumSquare);
+        }
+        const auto deviation = static_cast<float>(std::sqrt(squares / count) + 1e-9);
+        for (int64_t part = 0; part < p_.parts; ++part)
+          binary(Binary::kDiv)(y + at(part), 1, &deviation, 0, y + at(part), n);
+      }
+    });
+    return {};
+  }
+  bool may_run_in_place(size_t, size_t) const override { return true; }
+  std::string_view name() const override { return "mean_variance f32"; }
+
+ private:
+  double reduced(const float* x, Reduction reduction) const {
+    float result = 0;
+    norm_table().reduce_rows(x, &result, 1, p_.length, reduction);
+    return static_cast<double>(result);
+  }
+
+  const MeanVarianceProblem p_;
+};
+
+// The place of the first of the largest numbers; a NaN is passed over.
+int64_t place_of_largest(const float* x, int64_t n) {
+  float largest = 0;
+  norm_table().reduce_rows(x, &largest, 1, n, Reduction::kMax);
+  if (largest == largest) {
+    int64_t at = 0;
+    constexpr int64_t kBlock = 16;
+    for (; at + kBlock <= n; at += kBlock) {
+      int32_t found = 0;
+      for (int64_t i = 0; i < kBlock; ++i) found |= x[at + i] == largest ? 1 : 0;
+      if (found != 0) break;
+    }
+    while (at < n - 1 && x[at] != largest) ++at;
+    return at;
+  }
+  int64_t best = 0;
+  float most = -INFINITY;
+  for (int64_t i = 0; i < n; ++i)
+    if (x[i] > most) most = x[i], best = i;
+  return best;
+}
+
+class HardmaxKernel final : public Kernel {
+ public:
+  HardmaxKernel(const SoftmaxDesc& desc, DataType type) : desc_(desc), type_(type) {}
+
+  Status run(KernelContext& context) const override {
+    const int64_t n = desc_.length, inner = desc_.inner;
+    if (inner == 1) {
+      context.pool->parallel_for(desc_.outer, std::max<int64_t>(1, kGrain / n), [&](int64_t begin, int64_t end) {
+        alignas(64) float in[kLongestNarrowRow], out[kLongestNarrowRow];
+        for (int64_t row = begin; row < end; ++row) {
+          const int64_t place = place_of_largest(read_floats(type_, context.inputs[0], row * n, n, in), n);
+          float* const y = begin_floats(type_, context.outputs[0], row * n, out);
+          std::fill_n(y, n, 0.0f);
+          y[place] = 1;
+          end_floats(type_, context.outputs[0], row * n, n, y);
+        }
+      });
+      return {};
+    }
+    for_columns(*context.pool, desc_.outer, n, inner, [&](int64_t matrix, int64_t first, int64_t columns) {
+      const float* const x = context.input<float>(0) + matrix * n * inner + first;
+      float* const y = context.output<float>(0) + matrix * n * inner + first;
+      float most[kColumns];
+      int32_t place[kColumns];
+      std::fill_n(most, columns, -INFINITY);
+      std::fill_n(place, columns, 0);
+      for (int64_t k = 0; k < n; ++k) {
+        const float* const row = x + k * inner;
+        for (int64_t i = 0; i < columns; ++i) {
+          const bool larger = row[i] > most[i];
+          most[i] = larger ? row[i] : most[i];
+          place[i] = larger ? static_cast<int32_t>(k) : place[i];
+        }
+      }
+      for (int64_t k = 0; k < n; ++k) std::fill_n(y + k * inner, columns, 0.0f);
+      for (int64_t i = 0; i < columns; ++i) y[place[i] * inner + i] = 1;
+    });
+    return {};
+  }
+  std::string_view name() const override { return desc_.inner == 1 ? "hardmax rows" : "hardmax columns"; }
+
+ private:
+  const SoftmaxDesc desc_;
+  const DataType type_;
+};
+
+// Rows of 16 bits have to fit on the stack, and there are no columns of them.
+Status check_rows(DataType type, int64_t length, int64_t inner) {
+  TENON_UNSUPPORTED_IF(is_narrow(type) && (inner != 1 || length > kLongestNarrowRow),
+                       "{} elements of 16 bits are no row of at most {}.", length, kLongestNarrowRow);
+  return {};
+}
+
+}  // namespace
+
+Status match_lp_norm(const KernelNode& node) { return match_groups(node); }
+
+Result<std::unique_ptr<Kernel>> create_lp_norm(const KernelNode& node) {
+  TENON_TRY_ASSIGN(const LpNormDesc desc, read_lp_norm(*node.node, input_spec(node, 0).shape));
+  TENON_TRY(check_rows(input_spec(node, 0).type, desc.length, desc.inner));
+  return std::unique_ptr<Kernel>(std::make_unique<LpNormKernel>(desc, input_spec(node, 0).type));
+}
+
+Status match_mean_variance(const KernelNode& node) {
+  TENON_TRY(match_groups(node));
+  TENON_UNSUPPORTED_IF(is_narrow(input_spec(node, 0).type), "The operand is of 16 bits.");
+  return {};
+}
+
+Result<std::unique_ptr<Kernel>> create_mean_variance(const KernelNode& node) {
+  TENON_TRY_ASSIGN(const MeanVarianceProblem problem, mean_variance_problem(node));
+  return std::unique_ptr<Kernel>(std::make_unique<MeanVarianceKernel>(problem));
+}
+
+Result<std::unique_ptr<Kernel>> create_hardmax(const KernelNode& node) {
+  TENON_TRY_ASSIGN(const SoftmaxDesc desc, read_softmax(*node.node, input_spec(node, 0).shape));
+  TENON_TRY(check_rows(input_spec(node, 0).type, desc.length, desc.inner));
+  TENON_UNSUPPORTED_IF(desc.length > INT32_MAX, "A group has {} elements.", desc.length);
+  return std::unique_ptr<Kernel>(std::make_unique<HardmaxKernel>(desc, input_spec(node, 0).type));
+}
+
+}  // namespace tenon::cpu::nn
