@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "ep/cpu/ops/narrow/operands.h"
+#include "ep/cpu/ops/reduce/problem.h"
 #include "ep/cpu/ops/vector_kernel.h"
 #include "ep/cpu/simd/norm.h"
 #include "ops/reduce.h"
@@ -26,18 +27,6 @@ constexpr ReductionRow kReductions[] = {
     {"ReduceSum", Reduction::kSum}, {"ReduceMean", Reduction::kMean},           {"ReduceMax", Reduction::kMax},
     {"ReduceMin", Reduction::kMin}, {"ReduceSumSquare", Reduction::kSumSquare}, {"ReduceL2", Reduction::kL2},
     {"ReduceL1", Reduction::kL1},   {"GlobalAveragePool", Reduction::kMean},    {"GlobalMaxPool", Reduction::kMax},
-};
-
-// One pass: the tensor as [outer, n, inner], of which n is reduced.
-struct Pass {
-  int64_t outer = 1, n = 1, inner = 1;
-  int64_t result() const { return outer * inner; }
-};
-
-// Reduced axes that have others between them take a pass each, the last ones first.
-struct Problem {
-  std::optional<Pass> first;  // into scratch
-  Pass last;
 };
 
 // The reduction of results of `reduction` that gives the same as one of all elements.
@@ -124,6 +113,8 @@ Result<AxisSet> axes_of(const KernelNode& node) {
   return reduced_axes(desc->axes, desc->noop_with_empty_axes, rank);
 }
 
+}  // namespace
+
 Result<Problem> reduction_problem(const KernelNode& node) {
   TENON_TRY_ASSIGN(const AxisSet reduced, axes_of(node));
   const Shape& shape = input_spec(node, 0).shape;
@@ -146,8 +137,6 @@ Result<Problem> reduction_problem(const KernelNode& node) {
   return Problem{.first = Pass{.outer = sizes[0] * sizes[1] * sizes[2], .n = sizes[3], .inner = sizes[4]},
                  .last = {.outer = sizes[0], .n = sizes[1], .inner = sizes[2] * sizes[4]}};
 }
-
-}  // namespace
 
 Status match_reduce(const KernelNode& node) {
   const TensorSpec &x = input_spec(node, 0), &y = output_spec(node, 0);

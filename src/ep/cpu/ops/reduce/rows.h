@@ -1,4 +1,4 @@
-// Reductions of f32 over neighbouring axes.
+// Reductions over neighbouring axes.
 #pragma once
 
 #include "ep/api/kernel.h"
@@ -7,5 +7,9 @@ namespace tenon::cpu::nn {
 
 Status match_reduce(const KernelNode& node);  // axes known, [kept, reduced] or [kept, reduced, kept]
 Result<std::unique_ptr<Kernel>> create_reduce(const KernelNode& node);
+
+// Sums, means and extremes of integers.
+Status match_reduce_integers(const KernelNode& node);
+Result<std::unique_ptr<Kernel>> create_reduce_integers(const KernelNode& node);
 
 }  // namespace tenon::cpu::nn

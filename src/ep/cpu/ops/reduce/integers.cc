@@ -1,0 +1,167 @@
+// ReduceSum, ReduceMean, ReduceMax and ReduceMin of integers: neighbouring elements, or neighbouring results, are
+// folded side by side.
+#include <algorithm>
+#include <limits>
+#include <type_traits>
+
+#include "ep/cpu/ops/loops.h"
+#include "ep/cpu/ops/reduce/problem.h"
+#include "ep/cpu/ops/reduce/rows.h"
+#include "ep/cpu/ops/vector_kernel.h"
+#include "ep/cpu/simd/integers.h"
+
+namespace tenon::cpu::nn {
+
+namespace {
+
+constexpr int64_t kGrain = 16384;  // elements read by a chunk
+constexpr int64_t kSide = 64;      // elements of a row that are folded side by side
+constexpr int64_t kColumns = 512;  // results that are
+
+struct Sum {
+  static constexpr WideOp kWide = WideOp::kAdd;
+  template <typename A>
+  static A start() {
+    return 0;
+  }
+  template <typename A>
+  static A fold(A a, A b) {  // integers wrap around
+    using U = std::make_unsigned_t<A>;
+    return static_cast<A>(static_cast<U>(a) + static_cast<U>(b));
+  }
+};
+struct Maximum {
+  static constexpr WideOp kWide = WideOp::kMax;
+  template <typename A>
+  static A start() {
+    return std::numeric_limits<A>::lowest();
+  }
+  template <typename A>
+  static A fold(A a, A b) {
+    return a > b ? a : b;
+  }
+};
+struct Minimum {
+  static constexpr WideOp kWide = WideOp::kMin;
+  template <typename A>
+  static A start() {
+    return std::numeric_limits<A>::max();
+  }
+  template <typename A>
+  static A fold(A a, A b) {
+    return a < b ? a : b;
+  }
+};
+
+// y[i] is folded with x[i].
+template <typename Op, typename A, typename T>
+void fold(const T* x, A* y, int64_t n) {
+  if constexpr (std::is_same_v<T, int64_t>) {
+    integer_table().wide[static_cast<int>(Op::kWide)](y, 1, x, 1, y, n);
+  } else {
+    TENON_INDEPENDENT_LOOP
+    for (int64_t i = 0; i < n; ++i) y[i] = Op::fold(y[i], static_cast<A>(x[i]));
+  }
+}
+
+template <typename T, typename A>
+T finish(A value, int64_t count, bool mean) {
+  return static_cast<T>(mean ? value / static_cast<A>(count) : value);
+}
+
+template <typename Op, typename A, typename T>
+T reduce_row(const T* x, int64_t n, bool mean) {
+  A sums[kSide], result = Op::template start<A>();
+  const int64_t whole = n / kSide * kSide;
+  if (whole > 0) {
+    std::fill_n(sums, kSide, Op::template start<A>());
+    for (int64_t i = 0; i < whole; i += kSide) fold<Op>(x + i, sums, kSide);
+    for (const A sum : sums) result = Op::fold(result, sum);
+  }
+  for (int64_t i = whole; i < n; ++i) result = Op::fold(result, static_cast<A>(x[i]));
+  return finish<T>(result, n, mean);
+}
+
+template <typename Op, typename A, typename T>
+void reduce_columns(const T* x, T* y, const Pass& p, int64_t columns, bool mean) {
+  A sums[kColumns];
+  std::fill_n(sums, columns, Op::template start<A>());
+  for (int64_t k = 0; k < p.n; ++k) fold<Op>(x + k * p.inner, sums, columns);
+  for (int64_t i = 0; i < columns; ++i) y[i] = finish<T>(sums[i], p.n, mean);
+}
+
+template <typename Op, typename A, typename T>
+void run_pass(const Pass& p, bool mean, const void* from, void* to, ThreadPool& pool) {
+  const auto* const x = static_cast<const T*>(from);
+  auto* const y = static_cast<T*>(to);
+  if (p.inner == 1) {
+    pool.parallel_for(p.outer, std::max<int64_t>(1, kGrain / p.n), [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) y[i] = reduce_row<Op, A>(x + i * p.n, p.n, mean);
+    });
+    return;
+  }
+  const int64_t width = std::clamp<int64_t>(kGrain / p.n / kSide * kSide, kSide, kColumns);
+  const int64_t parts = (p.inner + width - 1) / width;
+  const int64_t grain = std::max<int64_t>(1, kGrain / (p.n * std::min(width, p.inner)));
+  pool.parallel_for(p.outer * parts, grain, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t outer = i / parts, first = i % parts * width;
+      reduce_columns<Op, A>(x + outer * p.n * p.inner + first, y + outer * p.inner + first, p,
+                            std::min(width, p.inner - first), mean);
+    }
+  });
+}
+
+using Loop = void (*)(const Pass& p, bool mean, const void* x, void* y, ThreadPool& pool);
+
+// Null where there is none.
+Loop loop_of(std::string_view op_type, DataType type) {
+  const bool maximum = op_type == "ReduceMax";
+  if (maximum || op_type == "ReduceMin") {
+    return ref::select(ref::TypeList<int8_t, uint8_t, int32_t, int64_t>(), type, [&]<typename T>() -> Loop {
+      return maximum ? &run_pass<Maximum, T, T> : &run_pass<Minimum, T, T>;
+    });
+  }
+  if (type == DataType::kInt64) return &run_pass<Sum, int64_t, int64_t>;
+  if (type == DataType::kInt32) return &run_pass<Sum, int64_t, int32_t>;
+  return nullptr;
+}
+
+class IntegerReduceKernel final : public Kernel {
+ public:
+  IntegerReduceKernel(const Pass& pass, Loop loop, bool mean) : pass_(pass), loop_(loop), mean_(mean) {}
+  Status run(KernelContext& context) const override {
+    loop_(pass_, mean_, context.inputs[0], context.outputs[0], *context.pool);
+    return {};
+  }
+  std::string_view name() const override { return pass_.inner == 1 ? "reduce integer rows" : "reduce integer columns"; }
+
+ private:
+  const Pass pass_;
+  const Loop loop_;
+  const bool mean_;
+};
+
+}  // namespace
+
+Status match_reduce_integers(const KernelNode& node) {
+  const TensorSpec &x = input_spec(node, 0), &y = output_spec(node, 0);
+  TENON_UNSUPPORTED_IF(loop_of(node.node->op_type, x.type) == nullptr || y.type != x.type,
+                       "{} of {} has no loop over integers.", node.node->op_type, data_type_name(x.type));
+  TENON_UNSUPPORTED_IF(x.layout != Layout::kPlain || y.layout != Layout::kPlain || y.dynamic || !y.present(),
+                       "A tensor is not plain, or its size is not known beforehand.");
+  TENON_TRY_ASSIGN(const Problem problem, reduction_problem(node));
+  TENON_UNSUPPORTED_IF(problem.first.has_value(), "The reduced axes are in two places.");
+  return {};
+}
+
+Result<std::unique_ptr<Kernel>> create_reduce_integers(const KernelNode& node) {
+  TENON_TRY_ASSIGN(const Problem problem, reduction_problem(node));
+  TENON_INVALID_IF(output_spec(node, 0).shape.element_count() != problem.last.result(),
+                   "The output of shape {} does not have the {} elements that remain.",
+                   output_spec(node, 0).shape.to_string(), problem.last.result());
+  return std::unique_ptr<Kernel>(std::make_unique<IntegerReduceKernel>(
+      problem.last, loop_of(node.node->op_type, input_spec(node, 0).type), node.node->op_type == "ReduceMean"));
+}
+
+}  // namespace tenon::cpu::nn
