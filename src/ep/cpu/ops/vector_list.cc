@@ -58,6 +58,8 @@ constexpr KernelEntry kRows[] = {
      &create_quantized_lstm},
     {"com.microsoft", "QuantizeLinear", 1, kAnyVersion, "quantize", &match_quantize, &create_quantize},
     {"com.microsoft", "DequantizeLinear", 1, kAnyVersion, "quantize", &match_quantize, &create_dequantize},
+    {"com.microsoft", "QLinearSoftmax", 1, kAnyVersion, "softmax int8", &match_quantized_softmax,
+     &create_qlinear_softmax},
     {"com.microsoft", "QLinearAdd", 1, kAnyVersion, "elementwise int8", &match_byte_binary, &create_byte_binary},
     {"com.microsoft", "QLinearMul", 1, kAnyVersion, "elementwise int8", &match_byte_binary, &create_byte_binary},
     {"com.microsoft", "QLinearConv", 1, kAnyVersion, "conv int8", &match_conv_integer, &create_conv_integer},

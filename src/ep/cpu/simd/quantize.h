@@ -19,6 +19,8 @@ struct QuantizeTable {
   void (*extremes)(const float* x, int64_t count, float* low, float* high);
   // y[i] = table[x[i]] of 256 bytes. y may be x.
   void (*lookup)(const uint8_t* x, const uint8_t* table, int64_t count, uint8_t* y);
+  // The sum of x[i] ^ flip.
+  uint64_t (*sum)(const uint8_t* x, uint8_t flip, int64_t count);
 };
 
 const QuantizeTable& quantize_table();

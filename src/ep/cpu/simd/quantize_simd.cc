@@ -8,13 +8,28 @@ namespace {
 
 using DU8 = hn::Rebind<uint8_t, DI32>;
 
-TENON_INLINE hn::Vec<DU8> bytes_of(hn::Vec<DF32> x, const ByteStep& step) {
+// How x / step.scale is found: by a division, or by a product with `inverse` and the remainder, which give the same
+// number where a product and a sum are rounded once (Markstein). Beyond 1000 the quotient need not be exact, and an
+// infinity has no remainder.
+enum class Quotient : uint8_t { kDivision, kProduct };
+
+template <Quotient kQuotient>
+TENON_INLINE hn::Vec<DU8> bytes_of(hn::Vec<DF32> x, const ByteStep& step, float inverse) {
   const DF32 f;
+  auto quotient = x;
+  if constexpr (kQuotient == Quotient::kProduct) {
+    const auto far = hn::Set(f, 1000.0f), by = hn::Set(f, inverse);
+    const auto near = hn::Max(hn::Neg(far), hn::Min(far, hn::Mul(x, by)));
+    quotient = hn::MulAdd(hn::NegMulAdd(near, hn::Set(f, step.scale), x), by, near);
+  } else {
+    quotient = hn::Div(x, hn::Set(f, step.scale));
+  }
   // Of a NaN and a number, Max gives its second operand, or the number.
-  const auto steps = hn::Max(hn::Div(x, hn::Set(f, step.scale)), hn::Set(f, -step.zero));
+  const auto steps = hn::Max(quotient, hn::Set(f, -step.zero));
   const VI32 rounded = nearest_small(hn::Min(steps, hn::Set(f, 255.0f - step.zero)));
   const VI32 q = hn::Add(rounded, hn::Set(DI32(), static_cast<int32_t>(step.zero)));
-  return hn::Xor(hn::DemoteTo(DU8(), q), hn::Set(DU8(), step.flip));
+  const hn::RebindToUnsigned<DI32> u;
+  return hn::Xor(hn::TruncateTo(DU8(), hn::BitCast(u, q)), hn::Set(DU8(), step.flip));
 }
 
 TENON_INLINE hn::Vec<DF32> floats_of(hn::Vec<DU8> x, const ByteStep& step) {
@@ -23,15 +38,26 @@ TENON_INLINE hn::Vec<DF32> floats_of(hn::Vec<DU8> x, const ByteStep& step) {
   return hn::Mul(hn::Sub(whole, hn::Set(f, step.zero)), hn::Set(f, step.scale));
 }
 
-void quantize(const float* x, const ByteStep& step, int64_t count, uint8_t* y) {
+template <Quotient kQuotient>
+void quantize_by(const float* x, const ByteStep& step, int64_t count, uint8_t* y) {
+  const float inverse = 1 / step.scale;
   int64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) hn::StoreU(bytes_of(hn::LoadU(DF32(), x + i), step), DU8(), y + i);
+  for (; i + kLanes <= count; i += kLanes)
+    hn::StoreU(bytes_of<kQuotient>(hn::LoadU(DF32(), x + i), step, inverse), DU8(), y + i);
   if (i == count) return;
   alignas(64) float rest[kLanes] = {};
   alignas(64) uint8_t bytes[kLanes];
   for (int64_t j = i; j < count; ++j) rest[j - i] = x[j];
-  hn::StoreU(bytes_of(hn::Load(DF32(), rest), step), DU8(), bytes);
+  hn::StoreU(bytes_of<kQuotient>(hn::Load(DF32(), rest), step, inverse), DU8(), bytes);
   for (int64_t j = i; j < count; ++j) y[j] = bytes[j - i];
+}
+
+void quantize(const float* x, const ByteStep& step, int64_t count, uint8_t* y) {
+#if HWY_NATIVE_FMA
+  // Far from 1 the inverse or the remainder of a scale would not be a normal number.
+  if (step.scale > 1e-18f && step.scale < 1e18f) return quantize_by<Quotient::kProduct>(x, step, count, y);
+#endif
+  quantize_by<Quotient::kDivision>(x, step, count, y);
 }
 
 void dequantize(const uint8_t* x, const ByteStep& step, int64_t count, float* y) {
@@ -85,9 +111,22 @@ void lookup(const uint8_t* x, const uint8_t* table, int64_t count, uint8_t* y) {
   for (; i < count; ++i) y[i] = table[x[i]];
 }
 
+uint64_t sum(const uint8_t* x, uint8_t flip, int64_t count) {
+  const hn::CappedTag<uint8_t, 64> d;
+  const hn::Repartition<uint64_t, decltype(d)> d64;
+  const auto step = static_cast<int64_t>(hn::Lanes(d));
+  auto sums = hn::Zero(d64);
+  int64_t i = 0;
+  for (; i + step <= count; i += step)
+    sums = hn::Add(sums, hn::SumsOf8(hn::Xor(hn::LoadU(d, x + i), hn::Set(d, flip))));
+  uint64_t result = hn::GetLane(hn::SumOfLanes(d64, sums));
+  for (; i < count; ++i) result += static_cast<uint8_t>(x[i] ^ flip);
+  return result;
+}
+
 }  // namespace
 
 extern const QuantizeTable quantize_table;
-const QuantizeTable quantize_table = {&quantize, &dequantize, &extremes, &lookup};
+const QuantizeTable quantize_table = {&quantize, &dequantize, &extremes, &lookup, &sum};
 
 }  // namespace tenon::cpu::TENON_ISA_NAMESPACE

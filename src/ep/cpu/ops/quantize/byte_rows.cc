@@ -24,7 +24,7 @@ class ByteBinaryKernel final : public Kernel {
   }
 
   Status run(KernelContext& context) const override {
-    const ByteBinary steps{step_of(a_, context), step_of(b_, context), step_of(y_, context)};
+    const ByteBinary steps{a_.step(context), b_.step(context), y_.step(context)};
     const auto *const a = context.input<uint8_t>(a_.inputs.data), *const b = context.input<uint8_t>(b_.inputs.data);
     auto* const y = context.output<uint8_t>(0);
     const auto apply = product_ ? byte_binary_table().multiply : byte_binary_table().add;
@@ -41,13 +41,6 @@ class ByteBinaryKernel final : public Kernel {
   std::string_view name() const override { return "elementwise int8"; }
 
  private:
-  static ByteStep step_of(const ref::ByteTensor& tensor, const KernelContext& context) {
-    const bool is_signed = tensor.type == DataType::kInt8;
-    return {.scale = tensor.scale(context),
-            .zero = static_cast<float>(tensor.zero_point(context) + (is_signed ? 128 : 0)),
-            .flip = static_cast<uint8_t>(is_signed ? 0x80 : 0)};
-  }
-
   const BroadcastWalk walk_;
   const bool product_;
   ref::ByteTensor a_, b_, y_;

@@ -1,6 +1,11 @@
 // QLinearAdd, QLinearMul, QLinearSigmoid, QLinearLeakyRelu, QLinearWhere, QLinearConcat, and MulInteger.
 #include "ep/cpu/ops/quantize/bytes.h"
 
+#include <cstring>
+
+#include "ep/cpu/ops/elementwise/broadcast.h"
+#include "ep/cpu/simd/integers.h"
+#include "ep/cpu/simd/quantize.h"
 #include "ops/attributes.h"
 #include "ops/concat.h"
 
@@ -72,7 +77,7 @@ Result<RefImpl> make_table(RefNode& node) {
     const auto* x = context.input<uint8_t>(0);
     auto* y = context.output<uint8_t>(0);
     context.pool->parallel_for(count, kGrain, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) y[i] = table[x[i]];
+      quantize_table().lookup(x + begin, table.data(), end - begin, y + begin);
     });
     return {};
   };
@@ -83,14 +88,10 @@ float sigmoid(float x, float) { return 1 / (1 + std::exp(-x)); }
 float leaky_relu(float x, float alpha) { return x < 0 ? alpha * x : x; }
 
 // Where the operands of a broadcast are, for each element of the output.
-Result<Walk> walk_of(const Shape& out, std::initializer_list<const Shape*> shapes) {
-  std::vector<Strides> strides = {dense_strides(out)};
-  for (const Shape* shape : shapes) {
-    TENON_TRY_ASSIGN(Strides found, broadcast_strides(*shape, out));
-    strides.push_back(found);
-  }
-  return strides.size() == 3 ? make_walk(out, {strides[0], strides[1], strides[2]})
-                             : make_walk(out, {strides[0], strides[1], strides[2], strides[3]});
+Result<Walk> walk_of(const Shape& out, const Shape& a, const Shape& b) {
+  TENON_TRY_ASSIGN(const Strides of_a, broadcast_strides(a, out));
+  TENON_TRY_ASSIGN(const Strides of_b, broadcast_strides(b, out));
+  return make_walk(out, {dense_strides(out), of_a, of_b});
 }
 
 struct Sum {
@@ -106,7 +107,7 @@ Result<RefImpl> make_binary(RefNode& node) {
   const Shape &a = node.inputs[0].shape, &b = node.inputs[3].shape;
   TENON_TRY_ASSIGN(const Shape out, broadcast_shape(a, b));
   TENON_TRY(require_output(node, 0, out));
-  TENON_TRY_ASSIGN(const Walk walk, walk_of(out, {&a, &b}));
+  TENON_TRY_ASSIGN(const Walk walk, walk_of(out, a, b));
   RefImpl impl;
   impl.elementwise = true;
   impl.run = [operands, walk](KernelContext& context) -> Status {
@@ -130,7 +131,7 @@ Result<RefImpl> make_mul_integer(RefNode& node) {
   const Shape &a = node.inputs[0].shape, &b = node.inputs[2].shape;
   TENON_TRY_ASSIGN(const Shape out, broadcast_shape(a, b));
   TENON_TRY(require_output(node, 0, out));
-  TENON_TRY_ASSIGN(const Walk walk, walk_of(out, {&a, &b}));
+  TENON_TRY_ASSIGN(const Walk walk, walk_of(out, a, b));
   RefImpl impl;
   impl.run = [operands, walk](KernelContext& context) -> Status {
     const ByteTensor &a = operands.x[0], &b = operands.x[1];
@@ -149,27 +150,40 @@ Result<RefImpl> make_mul_integer(RefNode& node) {
   return impl;
 }
 
+// Elements [begin, begin + n) of an operand in Y's bytes: its table's, one where it repeats. `buffer` has room for
+// them.
+const uint8_t* looked_up(const Table& table, const uint8_t* x, int64_t stride, int64_t n, uint8_t* buffer) {
+  quantize_table().lookup(x, table.data(), stride == 0 ? 1 : n, buffer);
+  return buffer;
+}
+
 Result<RefImpl> make_where(RefNode& node) {
   TENON_TRY_ASSIGN(const Operands operands, read_operands(node));
   const Shape &condition = node.inputs[0].shape, &a = node.inputs[1].shape, &b = node.inputs[4].shape;
   TENON_TRY_ASSIGN(Shape out, broadcast_shape(a, b));
   TENON_TRY_ASSIGN(out, broadcast_shape(out, condition));
   TENON_TRY(require_output(node, 0, out));
-  TENON_TRY_ASSIGN(const Walk walk, walk_of(out, {&condition, &a, &b}));
+  TENON_TRY_ASSIGN(const nn::BroadcastWalk walk, nn::BroadcastWalk::create(out, {&condition, &a, &b}));
   RefImpl impl;
-  impl.run = [operands, walk](KernelContext& context) -> Status {
+  impl.run = [operands, walk, empty = out.element_count() == 0](KernelContext& context) -> Status {
+    if (empty) return {};
     const auto same = [](float x) { return x; };
     const Table a = table_of(operands.x[0], operands.y, context, same);
     const Table b = table_of(operands.x[1], operands.y, context, same);
-    walk.run([&](const auto& at) {
-      const auto& strides = walk.inner_strides;
-      auto* y = context.output<uint8_t>(0) + at[0];
-      const auto* condition = context.input<uint8_t>(0) + at[1];
-      const auto *p = context.input<uint8_t>(1) + at[2], *q = context.input<uint8_t>(4) + at[3];
-      for (int64_t i = 0; i < walk.inner; ++i) {
-        y[i * strides[0]] = condition[i * strides[1]] != 0 ? a[p[i * strides[2]]] : b[q[i * strides[3]]];
-      }
-      return true;
+    const int64_t steps[] = {walk.row_stride(0), walk.row_stride(1), walk.row_stride(2)};
+    context.pool->parallel_for(walk.count(), kGrain, [&](int64_t begin, int64_t end) {
+      constexpr int64_t kBlock = 1024;
+      uint8_t yes[kBlock], no[kBlock];
+      walk.pieces(begin, end, [&](int64_t first, const auto& offset, int64_t count) {
+        for (int64_t done = 0; done < count; done += kBlock) {
+          const int64_t n = std::min(kBlock, count - done);
+          const auto* const p = context.input<uint8_t>(1) + offset[1] + done * steps[1];
+          const auto* const q = context.input<uint8_t>(4) + offset[2] + done * steps[2];
+          integer_table().where8(context.input<uint8_t>(0) + offset[0] + done * steps[0], steps[0],
+                                 looked_up(a, p, steps[1], n, yes), steps[1], looked_up(b, q, steps[2], n, no),
+                                 steps[2], context.output<uint8_t>(0) + first + done, n);
+        }
+      });
     });
     return {};
   };
@@ -188,12 +202,24 @@ Result<RefImpl> make_concat(RefNode& node) {
     const int64_t row = desc.span.length * desc.span.inner;
     for (size_t i = 0; i < operands.x.size(); ++i) {
       const Table table = table_of(operands.x[i], operands.y, context, [](float x) { return x; });
+      Table identity;
+      for (size_t byte = 0; byte < identity.size(); ++byte) identity[byte] = static_cast<uint8_t>(byte);
+      const bool moves = table == identity;  // a part with the step of Y is copied
       const int64_t part = desc.lengths[i] * desc.span.inner;
-      const auto* x = context.input<uint8_t>(operands.x[i].inputs.data);
-      for (int64_t o = 0; o < desc.span.outer; ++o) {
-        auto* y = context.output<uint8_t>(0) + o * row + offset;
-        for (int64_t j = 0; j < part; ++j) y[j] = table[x[o * part + j]];
-      }
+      const auto* const x = context.input<uint8_t>(operands.x[i].inputs.data);
+      auto* const y = context.output<uint8_t>(0) + offset;
+      context.pool->parallel_for(desc.span.outer * part, kGrain, [&](int64_t begin, int64_t end) {
+        while (begin < end) {
+          const int64_t o = begin / part, n = std::min(end, (o + 1) * part) - begin;
+          uint8_t* const to = y + o * row + begin % part;
+          if (moves) {
+            std::memcpy(to, x + begin, static_cast<size_t>(n));
+          } else {
+            quantize_table().lookup(x + begin, table.data(), n, to);
+          }
+          begin += n;
+        }
+      });
       offset += part;
     }
     return {};

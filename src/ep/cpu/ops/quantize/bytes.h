@@ -1,5 +1,5 @@
 // Tensors of uint8 or int8 with one scale and one zero point each, for kernels that go through the values of all 256
-// bytes.
+// bytes, and as the vector loops take them.
 #pragma once
 
 #include <algorithm>
@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "ep/cpu/ops/reference_kernel.h"
+#include "ep/cpu/simd/quantize.h"
 #include "ops/quantized_bytes.h"
 
 namespace tenon::cpu::ref {
@@ -26,6 +27,17 @@ struct ByteTensor {
   int32_t zero_point(const KernelContext& context) const {
     const auto* value = context.input<uint8_t>(inputs.zero_point);
     return value != nullptr ? number(*value) : 0;
+  }
+  ByteStep step(const KernelContext& context) const {
+    const bool is_signed = type == DataType::kInt8;
+    return {.scale = scale(context),
+            .zero = static_cast<float>(zero_point(context) + (is_signed ? 128 : 0)),
+            .flip = static_cast<uint8_t>(is_signed ? 0x80 : 0)};
+  }
+  // The sum of the numbers of `count` bytes.
+  int64_t sum(const uint8_t* x, int64_t count) const {
+    const bool is_signed = type == DataType::kInt8;
+    return static_cast<int64_t>(quantize_table().sum(x, is_signed ? 0x80 : 0, count)) - (is_signed ? 128 * count : 0);
   }
   ByteValues values(const KernelContext& context) const {
     const float step = scale(context);

@@ -84,6 +84,10 @@ void sum_groups(const Groups& groups, const ByteTensor& x, const KernelContext& 
       int64_t sum = 0;
       const int64_t first = at[0] + i * outer.inner_strides[0];
       inner.run([&](const auto& offset) {
+        if (inner.inner_strides[0] == 1) {
+          sum += x.sum(data + first + offset[0], inner.inner);
+          return true;
+        }
         for (int64_t k = 0; k < inner.inner; ++k) {
           sum += x.number(data[first + offset[0] + k * inner.inner_strides[0]]);
         }
@@ -145,10 +149,17 @@ Result<RefImpl> make_pool(RefNode& node) {
       return desc.channels_last ? plane / pool.channels * positions * pool.channels + plane % pool.channels
                                 : plane * positions;
     };
-    context.pool->parallel_for(pool.batch * pool.channels, 1, [&](int64_t begin, int64_t end) {
+    constexpr int64_t kTaps = 8192;
+    const int64_t grain = std::max<int64_t>(1, kTaps / std::max<int64_t>(1, out * taps));
+    context.pool->parallel_for(pool.batch * pool.channels, grain, [&](int64_t begin, int64_t end) {
       for (int64_t plane = begin; plane < end; ++plane) {
         const auto* x = context.input<uint8_t>(0) + first(plane, in);
         auto* y = context.output<uint8_t>(0) + first(plane, out);
+        if (pool.global && step == 1 && in > 0) {
+          const double mean = static_cast<double>(operands.x.sum(x, in)) / static_cast<double>(in);
+          *y = store(static_cast<float>((mean - static_cast<double>(zero)) * scale));
+          continue;
+        }
         Strides at{};
         for (int64_t p = 0; p < out; ++p, advance(window, &WindowAxis::out, at)) {
           int64_t sum = 0, count = 0;

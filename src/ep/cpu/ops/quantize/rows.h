@@ -1,5 +1,5 @@
-// QuantizeLinear, DequantizeLinear and DynamicQuantizeLinear between float32 and bytes, tenon.LookupBytes and
-// tenon.QuantizedSoftmax.
+// QuantizeLinear, DequantizeLinear and DynamicQuantizeLinear between float32 and bytes, tenon.LookupBytes,
+// tenon.QuantizedSoftmax and QLinearSoftmax.
 #pragma once
 
 #include "ep/api/kernel.h"
@@ -19,5 +19,6 @@ Result<std::unique_ptr<Kernel>> create_lookup_bytes(const KernelNode& node);
 
 Status match_quantized_softmax(const KernelNode& node);
 Result<std::unique_ptr<Kernel>> create_quantized_softmax(const KernelNode& node);
+Result<std::unique_ptr<Kernel>> create_qlinear_softmax(const KernelNode& node);
 
 }  // namespace tenon::cpu::nn

@@ -5,6 +5,7 @@
 #include "ep/cpu/ops/vector_kernel.h"
 #include "ep/cpu/simd/norm.h"
 #include "ep/cpu/simd/quantize.h"
+#include "ops/quantized_bytes.h"
 
 namespace tenon::cpu::nn {
 
@@ -22,11 +23,9 @@ ByteStep byte_step(const KernelContext& context, size_t scale, DataType type) {
 
 class QuantizedSoftmaxKernel final : public Kernel {
  public:
-  explicit QuantizedSoftmaxKernel(const KernelNode& node)
-      : x_(node.inputs[0].type), y_(node.outputs[0].type), slots_(scratch_slots(node)) {
-    const Shape& shape = node.inputs[0].shape;
-    columns_ = shape[shape.rank() - 1];
-    rows_ = columns_ == 0 ? 0 : shape.element_count() / columns_;
+  QuantizedSoftmaxKernel(const KernelNode& node, int64_t columns)
+      : x_(node.inputs[0].type), y_(node.outputs[0].type), slots_(scratch_slots(node)), columns_(columns) {
+    rows_ = columns_ == 0 ? 0 : node.inputs[0].shape.element_count() / columns_;
   }
 
   Status run(KernelContext& context) const override {
@@ -54,7 +53,8 @@ class QuantizedSoftmaxKernel final : public Kernel {
 
   const DataType x_, y_;
   const int slots_;
-  int64_t rows_ = 0, columns_ = 0;
+  const int64_t columns_;
+  int64_t rows_ = 0;
 };
 
 }  // namespace
@@ -71,7 +71,24 @@ Result<std::unique_ptr<Kernel>> create_quantized_softmax(const KernelNode& node)
   TENON_INVALID_IF(node.inputs[0].shape.rank() == 0 || node.outputs[0].shape != node.inputs[0].shape,
                    "QuantizedSoftmax of {} makes {}.", node.inputs[0].shape.to_string(),
                    node.outputs[0].shape.to_string());
-  return std::unique_ptr<Kernel>(std::make_unique<QuantizedSoftmaxKernel>(node));
+  const Shape& shape = node.inputs[0].shape;
+  return std::unique_ptr<Kernel>(std::make_unique<QuantizedSoftmaxKernel>(node, shape[shape.rank() - 1]));
+}
+
+// Its inputs are in the same places.
+Result<std::unique_ptr<Kernel>> create_qlinear_softmax(const KernelNode& node) {
+  TENON_TRY_ASSIGN(const SoftmaxDesc desc, read_quantized_softmax(*node.node, node.inputs[0].shape));
+  TENON_UNSUPPORTED_IF(desc.inner != 1, "The groups are no rows.");
+  for (size_t input : {1, 3}) {
+    const TensorSpec &scale = input_spec(node, input), &zero = input_spec(node, input + 1);
+    const DataType type = input == 1 ? node.inputs[0].type : node.outputs[0].type;
+    TENON_UNSUPPORTED_IF(scale.type != DataType::kFloat || scale.shape.element_count() != 1 ||
+                             (zero.present() && (zero.type != type || zero.shape.element_count() != 1)),
+                         "A tensor has no step of one float32 and one zero point of its type.");
+  }
+  TENON_INVALID_IF(node.outputs[0].shape != node.inputs[0].shape, "QLinearSoftmax of {} makes {}.",
+                   node.inputs[0].shape.to_string(), node.outputs[0].shape.to_string());
+  return std::unique_ptr<Kernel>(std::make_unique<QuantizedSoftmaxKernel>(node, desc.length));
 }
 
 }  // namespace tenon::cpu::nn

@@ -1,0 +1,65 @@
+#include "ep/cpu/simd/quantize.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include "ep/cpu/simd/test_tables.h"
+
+TENON_TEST_TABLES(QuantizeTable, quantize_table)
+
+namespace tenon::cpu {
+namespace {
+
+constexpr float kInf = std::numeric_limits<float>::infinity();
+
+uint8_t byte_of(float x, const ByteStep& step) {
+  const float q = std::nearbyint(x / step.scale) + step.zero;
+  return static_cast<uint8_t>(static_cast<int>(q > 0 ? std::min(q, 255.0f) : 0.0f) ^ step.flip);
+}
+
+class Quantize : public testing::TestWithParam<Isa> {};
+
+// A product with the inverse would round many quotients that lie half way between two integers to the wrong one.
+TEST_P(Quantize, BytesAreThoseOfTheQuotient) {
+  const QuantizeTable& table = quantize_table_of(GetParam());
+  std::mt19937 random(1);
+  std::uniform_real_distribution<float> spread(-300, 300);
+  for (float scale : {0.03f, 1.0f / 3, 0.1f, 7.3e-3f, 1.0f, 3.7f, 1e-20f, 2e-39f, 3e20f}) {
+    std::vector<float> x = {0, -0.0f, kInf, -kInf, NAN, std::numeric_limits<float>::max(), 1e-45f};
+    for (int i = -300; i < 300; ++i)
+      for (float around : {-0.5f, 0.0f, 0.5f}) {
+        const float value = (static_cast<float>(i) + around) * scale;
+        for (float near : {std::nextafter(value, -kInf), value, std::nextafter(value, kInf)}) x.push_back(near);
+      }
+    for (int i = 0; i < 1000; ++i) x.push_back(spread(random) * scale);
+    for (const ByteStep& step : {ByteStep{scale, 0, 0}, ByteStep{scale, 117, 0}, ByteStep{scale, 128, 0x80}}) {
+      std::vector<uint8_t> y(x.size() + 1, 0xa5);
+      table.quantize(x.data(), step, static_cast<int64_t>(x.size()), y.data());
+      for (size_t i = 0; i < x.size(); ++i) ASSERT_EQ(y[i], byte_of(x[i], step)) << x[i] << " / " << scale;
+      ASSERT_EQ(y.back(), 0xa5);
+    }
+  }
+}
+
+TEST_P(Quantize, SumsAreThoseOfTheBytes) {
+  for (int64_t count : {0, 1, 15, 16, 63, 64, 65, 1000}) {
+    std::vector<uint8_t> x(static_cast<size_t>(count));
+    for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<uint8_t>(i * 89 + 7);
+    for (uint8_t flip : {0x00, 0x80}) {
+      uint64_t want = 0;
+      for (uint8_t byte : x) want += static_cast<uint8_t>(byte ^ flip);
+      EXPECT_EQ(quantize_table_of(GetParam()).sum(x.data(), flip, count), want) << count;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Isas, Quantize, testing::ValuesIn(testable_isas()),
+                         [](const auto& info) { return isa_name(info.param); });
+
+}  // namespace
+}  // namespace tenon::cpu
