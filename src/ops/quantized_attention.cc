@@ -1,7 +1,6 @@
 #include "ops/quantized_attention.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "base/status.h"
@@ -27,55 +26,7 @@ Status expect_columns(const Node& node, const char* what, const Shape* found, in
   return {};
 }
 
-Result<QuantizedAttentionDesc::Mask> mask_of(const Node& node, const Shape* mask, const QuantizedAttentionDesc& desc) {
-  using Mask = QuantizedAttentionDesc::Mask;
-  if (mask == nullptr) return Mask::kNone;
-  if (*mask == Shape{desc.batch}) return Mask::kEnd;
-  if (*mask == Shape{2 * desc.batch}) return Mask::kEndAndStart;
-  if (*mask == Shape{desc.batch, desc.keys()}) return Mask::kKeys;
-  if (*mask == Shape{desc.batch, desc.queries, desc.keys()}) return Mask::kQueries;
-  return unsupported("{} has a mask of shape {} for {} entries, {} queries and {} keys.", node.op_type,
-                     mask->to_string(), desc.batch, desc.queries, desc.keys());
-}
-
 }  // namespace
-
-Result<QuantizedAttentionDesc> read_quantized_attention(const Node& node, const InputShapes& shapes) {
-  using Desc = QuantizedAttentionDesc;
-  TENON_TRY(require_shapes(node, shapes, 5));
-  const Attributes attributes(node);
-  Desc desc;
-  TENON_UNSUPPORTED_IF(attributes.find_integer("do_rotary").value_or(0) != 0, "{} is not computed with do_rotary.",
-                       node.op_type);
-  desc.heads = attributes.find_integer("num_heads").value_or(0);
-  desc.causal = attributes.flag("unidirectional");
-  const Shape &x = *shapes.find(Desc::kX), &w = *shapes.find(Desc::kW);
-  TENON_INVALID_IF(x.rank() != 3 || w.rank() != 2 || x[2] != w[0] || w[1] % 3 != 0,
-                   "{} has X of shape {} and W of shape {}.", node.op_type, x.to_string(), w.to_string());
-  desc.batch = x[0];
-  desc.queries = x[1];
-  desc.input = x[2];
-  desc.hidden = w[1] / 3;
-  TENON_INVALID_IF(desc.heads < 1 || desc.hidden % desc.heads != 0 || desc.hidden == 0,
-                   "{} has {} heads for a hidden size of {}.", node.op_type, desc.heads, desc.hidden);
-  TENON_TRY(expect(node, "a bias", *shapes.find(Desc::kBias), Shape{w[1]}));
-  TENON_TRY(expect_columns(node, "an input scale", shapes.find(Desc::kXScale), 1));
-  TENON_TRY(expect_columns(node, "an input zero point", shapes.find(Desc::kXZero), 1));
-  TENON_TRY(expect_columns(node, "a weight scale", shapes.find(Desc::kWScale), w[1]));
-  TENON_TRY(expect_columns(node, "a weight zero point", shapes.find(Desc::kWZero), w[1]));
-  if (const Shape* past = shapes.find(Desc::kPast)) {
-    TENON_INVALID_IF(past->rank() != 5, "{} has past of shape {}.", node.op_type, past->to_string());
-    desc.past = (*past)[3];
-    TENON_TRY(expect(node, "past", *past, Shape{2, desc.batch, desc.heads, desc.past, desc.depth()}));
-  }
-  TENON_TRY_ASSIGN(desc.mask, mask_of(node, shapes.find(Desc::kMask), desc));
-  desc.scale = attributes.find_number("scale").value_or(0);
-  if (desc.scale == 0) desc.scale = 1 / std::sqrt(static_cast<float>(desc.depth()));
-  desc.mask_value = attributes.find_number("mask_filter_value").value_or(-10000.0f);
-  desc.y = Shape{desc.batch, desc.queries, desc.hidden};
-  desc.present = Shape{2, desc.batch, desc.heads, desc.keys(), desc.depth()};
-  return desc;
-}
 
 Result<QuantizedEmbeddingDesc> read_quantized_embedding(const Node& node, const InputShapes& shapes) {
   using Desc = QuantizedEmbeddingDesc;

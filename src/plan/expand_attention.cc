@@ -95,8 +95,7 @@ ValueId all_keys(Expansion& to, const Parts& parts) {
   return parts.past_k == kNoValue ? keys : to.add("Add", {keys, to.sizes(parts.past_k, 2, 3)});
 }
 
-void add_mask(Expansion& to, size_t mask, size_t bias, Parts& parts) {
-  const DataType type = to.type(to.in(0));
+void add_mask(Expansion& to, size_t mask, size_t bias, DataType type, Parts& parts) {
   const ValueId keys = to.has(mask) && to.rank(to.in(mask)) == 1 ? all_keys(to, parts) : kNoValue;
   parts.mask = joined(to, mask_of(to, to.in(mask), keys, type), to.in(bias));
 }
@@ -194,7 +193,7 @@ void multi_head(Expansion& to) {
     return;
   }
   add_biases(to, to.in(3), parts);
-  add_mask(to, 4, 5, parts);
+  add_mask(to, 4, 5, to.type(to.in(0)), parts);
   if (to.attributes().flag("unidirectional")) parts.more.push_back(integer("is_causal", 1));
   parts.more.push_back(integer("qk_matmul_output_mode", 3));
   const ValueId y = packed ? to.new_value() : to.out(0);
@@ -216,7 +215,7 @@ void decoder_masked(Expansion& to) {
     add_biases(to, to.in(10), parts);
   }
   parts.past_k = to.in(5), parts.past_v = to.in(6);
-  add_mask(to, 3, 4, parts);
+  add_mask(to, 3, 4, to.type(to.in(0)), parts);
   const bool shared =
       to.attributes().find_integer("past_present_share_buffer").value_or(0) != 0 && parts.past_k != kNoValue;
   if (is_packed && shared) split_rows(to, parts);
@@ -232,6 +231,16 @@ void split_past(Expansion& to, ValueId past, Parts& parts) {
   const ValueId first = to.constant({0});
   parts.past_k = to.add("Squeeze", {k, first});
   parts.past_v = to.add("Squeeze", {v, first});
+}
+
+// The attention of a node with outputs (y, present), which holds keys and values.
+void attend_with_pair(Expansion& to, const Parts& parts) {
+  const bool present = to.out(1) != kNoValue;
+  const ValueId k = present ? to.new_value() : kNoValue, v = present ? to.new_value() : kNoValue;
+  attend(to, parts, {to.out(0) == kNoValue ? to.new_value() : to.out(0), k, v});
+  if (!present) return;
+  const ValueId first = to.constant({0});
+  to.add("Concat", {to.add("Unsqueeze", {k, first}), to.add("Unsqueeze", {v, first})}, {integer("axis", 0)}, to.out(1));
 }
 
 void attention(Expansion& to) {
@@ -254,17 +263,33 @@ void attention(Expansion& to) {
     to.add_node("", "Split", {packed, to.constant(sizes)}, {integer("axis", 2)}, {parts.q, parts.k, parts.v});
   }
   split_past(to, to.in(4), parts);
-  add_mask(to, 3, 5, parts);
+  add_mask(to, 3, 5, to.type(to.in(0)), parts);
   if (attributes.flag("unidirectional")) parts.more.push_back(integer("is_causal", 1));
   if (attributes.find_integer("past_present_share_buffer").value_or(0) != 0) {
     to.fail(unsupported("Attention is not computed with past_present_share_buffer."));
   }
-  const bool present = to.out(1) != kNoValue;
-  const ValueId k = present ? to.new_value() : kNoValue, v = present ? to.new_value() : kNoValue;
-  attend(to, parts, {to.out(0) == kNoValue ? to.new_value() : to.out(0), k, v});
-  if (!present) return;
-  const ValueId first = to.constant({0});
-  to.add("Concat", {to.add("Unsqueeze", {k, first}), to.add("Unsqueeze", {v, first})}, {integer("axis", 0)}, to.out(1));
+  attend_with_pair(to, parts);
+}
+
+// The same with X and the weights in bytes, which the product multiplies as they are.
+void quantized_attention(Expansion& to) {
+  enum : size_t { kX, kW, kBias, kXScale, kWScale, kMask, kXZero, kWZero, kPast };
+  Parts parts;
+  parts.heads = parts.kv_heads = heads_of(to, "num_heads");
+  for (const char* name : {"do_rotary", "past_present_share_buffer"}) {
+    if (to.attributes().find_integer(name).value_or(0) != 0) {
+      to.fail(unsupported("QAttention is not computed with {}.", name));
+    }
+  }
+  parts.q = to.new_value();
+  to.add_node("com.microsoft", "MatMulIntegerToFloat",
+              {to.in(kX), to.in(kW), to.in(kXScale), to.in(kWScale), to.in(kXZero), to.in(kWZero), to.in(kBias)}, {},
+              {parts.q});
+  split_past(to, to.in(kPast), parts);
+  const size_t no_bias = to.node().inputs.size();
+  add_mask(to, kMask, no_bias, DataType::kFloat, parts);
+  if (to.attributes().flag("unidirectional")) parts.more.push_back(integer("is_causal", 1));
+  attend_with_pair(to, parts);
 }
 
 // The position of each token of a grouped attention, [batch, tokens].
@@ -426,6 +451,7 @@ constexpr Row kRows[] = {
     {"com.microsoft", "DecoderMaskedMultiHeadAttention", &decoder_masked},
     {"com.microsoft", "GroupQueryAttention", &grouped_query},
     {"com.microsoft", "MultiHeadAttention", &multi_head},
+    {"com.microsoft", "QAttention", &quantized_attention},
 };
 
 }  // namespace

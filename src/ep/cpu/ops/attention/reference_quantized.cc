@@ -1,4 +1,4 @@
-// QAttention and QEmbedLayerNormalization.
+// QEmbedLayerNormalization.
 #include <algorithm>
 #include <cmath>
 
@@ -24,163 +24,6 @@ struct Bytes {
 };
 
 bool is_byte(DataType type) { return type == DataType::kInt8 || type == DataType::kUint8; }
-
-// --- QAttention ---
-
-using Attention = QuantizedAttentionDesc;
-
-struct AttentionPlan : Attention {
-  DataType x_type = DataType::kUndefined, w_type = DataType::kUndefined;
-  bool column_scales = false, column_zeros = false;
-  size_t scores = 0, keys_at = 0, scratch_bytes = 0;  // offsets of scratch
-};
-
-class AttentionRun {
- public:
-  AttentionRun(const AttentionPlan& plan, KernelContext& context)
-      : p_(plan),
-        context_(context),
-        qkv_(reinterpret_cast<float*>(context.scratch)),
-        scores_(reinterpret_cast<float*>(context.scratch + plan.scores)),
-        keys_(reinterpret_cast<float*>(context.scratch + plan.keys_at)) {}
-
-  void run() {
-    project();
-    float* const present = context_.output<float>(1);
-    const int64_t state = p_.keys() * p_.depth(), half = p_.batch * p_.heads * state;
-    for (int64_t b = 0; b < p_.batch; ++b) {
-      for (int64_t h = 0; h < p_.heads; ++h) {
-        const int64_t at = (b * p_.heads + h) * state;
-        float* const k = present != nullptr ? present + at : keys_;
-        float* const v = present != nullptr ? present + half + at : keys_ + state;
-        collect(b, h, 1, k);
-        collect(b, h, 2, v);
-        attend(b, h, k, v);
-      }
-    }
-  }
-
- private:
-  int64_t width() const { return 3 * p_.hidden; }
-
-  // X W + bias: exact integer sums, which wrap as int32 does.
-  void project() {
-    const Bytes x(context_, Attention::kX, p_.x_type), w(context_, Attention::kW, p_.w_type);
-    const Bytes w_zero(context_, Attention::kWZero, p_.w_type);
-    const int32_t x_zero = Bytes(context_, Attention::kXZero, p_.x_type)[0];
-    const float x_scale = *context_.input<float>(Attention::kXScale);
-    const float* const w_scale = context_.input<float>(Attention::kWScale);
-    const float* const bias = context_.input<float>(Attention::kBias);
-    context_.pool->parallel_for(p_.batch * p_.queries, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end; ++row) {
-        for (int64_t j = 0; j < width(); ++j) {
-          const int32_t zero = w_zero[p_.column_zeros ? j : 0];
-          uint32_t sum = 0;
-          for (int64_t i = 0; i < p_.input; ++i) {
-            sum += static_cast<uint32_t>((x[row * p_.input + i] - x_zero) * (w[i * width() + j] - zero));
-          }
-          const float scale = x_scale * w_scale[p_.column_scales ? j : 0];
-          qkv_[row * width() + j] = static_cast<float>(static_cast<int32_t>(sum)) * scale + bias[j];
-        }
-      }
-    });
-  }
-
-  // The keys (third 1) or values (third 2) of a head, those of past first.
-  void collect(int64_t b, int64_t h, int64_t third, float* to) {
-    const int64_t depth = p_.depth();
-    if (const float* past = context_.input<float>(Attention::kPast)) {
-      const int64_t head = ((third - 1) * p_.batch + b) * p_.heads + h;
-      std::copy_n(past + head * p_.past * depth, p_.past * depth, to);
-    }
-    for (int64_t s = 0; s < p_.queries; ++s) {
-      const float* row = qkv_ + (b * p_.queries + s) * width() + third * p_.hidden + h * depth;
-      std::copy_n(row, depth, to + (p_.past + s) * depth);
-    }
-  }
-
-  bool is_masked(int64_t b, int64_t query, int64_t key) const {
-    const auto* mask = context_.input<int32_t>(Attention::kMask);
-    switch (p_.mask) {
-      case Attention::Mask::kNone:
-        return false;
-      case Attention::Mask::kEnd:
-        return key >= mask[b];
-      case Attention::Mask::kEndAndStart:
-        return key >= mask[b] || key < mask[p_.batch + b];
-      case Attention::Mask::kKeys:
-        return mask[b * p_.keys() + key] <= 0;
-      case Attention::Mask::kQueries:
-        return mask[(b * p_.queries + query) * p_.keys() + key] <= 0;
-    }
-    return false;
-  }
-
-  void attend(int64_t b, int64_t h, const float* k, const float* v) {
-    const int64_t depth = p_.depth(), keys = p_.keys();
-    for (int64_t s = 0; s < p_.queries; ++s) {
-      const float* q = qkv_ + (b * p_.queries + s) * width() + h * depth;
-      const int64_t last = p_.causal ? p_.past + s : keys - 1;  // keys behind it have no weight
-      float most = -std::numeric_limits<float>::infinity();
-      for (int64_t t = 0; t <= last; ++t) {
-        double sum = 0;
-        for (int64_t d = 0; d < depth; ++d) sum += static_cast<double>(q[d]) * static_cast<double>(k[t * depth + d]);
-        scores_[t] = static_cast<float>(sum) * p_.scale + (is_masked(b, s, t) ? p_.mask_value : 0);
-        most = std::max(most, scores_[t]);
-      }
-      double total = 0;
-      for (int64_t t = 0; t <= last; ++t) {
-        scores_[t] = std::exp(scores_[t] - most);
-        total += static_cast<double>(scores_[t]);
-      }
-      float* const y = context_.output<float>(0) + (b * p_.queries + s) * p_.hidden + h * depth;
-      for (int64_t d = 0; d < depth; ++d) {
-        double sum = 0;
-        for (int64_t t = 0; t <= last; ++t)
-          sum += static_cast<double>(scores_[t]) * static_cast<double>(v[t * depth + d]);
-        y[d] = static_cast<float>(sum / total);
-      }
-    }
-  }
-
-  const AttentionPlan& p_;
-  KernelContext& context_;
-  float* qkv_;     // [batch][queries][3 * hidden]
-  float* scores_;  // [keys]
-  float* keys_;    // keys and values of a head, where no output has them
-};
-
-Result<RefImpl> make_attention(RefNode& node) {
-  TENON_TRY_ASSIGN(Attention desc, read_quantized_attention(*node.node, input_shapes(node)));
-  AttentionPlan plan{std::move(desc), node.inputs[Attention::kX].type, node.inputs[Attention::kW].type};
-  TENON_UNSUPPORTED_IF(!is_byte(plan.x_type) || !is_byte(plan.w_type) || output_spec(node, 0).type != DataType::kFloat,
-                       "QAttention is not computed on {} and {} to {}.", data_type_name(plan.x_type),
-                       data_type_name(plan.w_type), data_type_name(output_spec(node, 0).type));
-  TENON_INVALID_IF(
-      input_spec(node, Attention::kMask).present() && input_spec(node, Attention::kMask).type != DataType::kInt32,
-      "QAttention has a mask of {}.", data_type_name(input_spec(node, Attention::kMask).type));
-  TENON_TRY(require_output(node, 0, plan.y));
-  TENON_TRY(require_output(node, 1, plan.present));
-  plan.column_scales = node.inputs[Attention::kWScale].shape.element_count() > 1;
-  const TensorSpec& zero = input_spec(node, Attention::kWZero);
-  plan.column_zeros = zero.present() && zero.shape.element_count() > 1;
-  TENON_TRY_ASSIGN(const size_t qkv,
-                   tensor_size_bytes(DataType::kFloat, Shape{plan.batch, plan.queries, 3 * plan.hidden}));
-  TENON_TRY_ASSIGN(const size_t scores, tensor_size_bytes(DataType::kFloat, Shape{plan.keys()}));
-  TENON_TRY_ASSIGN(const size_t keys, tensor_size_bytes(DataType::kFloat, Shape{2, plan.keys(), plan.depth()}));
-  plan.scores = (qkv + 63) / 64 * 64;
-  plan.keys_at = plan.scores + (scores + 63) / 64 * 64;
-  plan.scratch_bytes = plan.keys_at + keys;
-  RefImpl impl;
-  impl.scratch_bytes = plan.scratch_bytes;
-  impl.run = [plan = std::move(plan)](KernelContext& context) -> Status {
-    AttentionRun(plan, context).run();
-    return {};
-  };
-  return impl;
-}
-
-// --- QEmbedLayerNormalization ---
 
 using Embedding = QuantizedEmbeddingDesc;
 
@@ -262,7 +105,6 @@ constexpr TypeSet kBytes = type_set(TypeList<int8_t, uint8_t>());
 constexpr std::string_view kDomain = "com.microsoft";
 
 constexpr KernelEntry kRows[] = {
-    ref_row<kBytes, &make_attention>("QAttention", 1, kAnyVersion, kDomain),
     ref_row<kBytes, &make_embedding, 2>("QEmbedLayerNormalization", 1, kAnyVersion, kDomain),
 };
 

@@ -32,10 +32,11 @@ constexpr NarrowedOperator kNarrowed[] = {
     {"", "Softmax"},
     {"", "Sub"},
     {"tenon", "Activation"},
+    {"tenon", "CachedAttention"},
     {"tenon", "LayerNorm"},
 };
 
-constexpr size_t kMostOperands = 8;
+constexpr size_t kMostOperands = 12;
 constexpr int64_t kGrain = 16384;
 
 // An operand that is converted: its elements lie in float32 at `offset` of the scratch memory.
