@@ -180,6 +180,14 @@ Status check_name(const ReadContext& context, std::string_view name, const char*
                               context.limits.max_string_bytes);
   }
   for (size_t at = 0; at < name.size();) {
+    // Mostly ASCII: eight bytes at a time.
+    if (uint64_t eight; name.size() - at >= sizeof(eight)) {
+      std::memcpy(&eight, name.data() + at, sizeof(eight));
+      if ((eight & 0x8080808080808080u) == 0) {
+        at += sizeof(eight);
+        continue;
+      }
+    }
     if (static_cast<unsigned char>(name[at]) < 0x80) {
       ++at;
       continue;

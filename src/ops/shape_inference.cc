@@ -1,8 +1,9 @@
 #include "ops/shape_inference.h"
 
 #include <string_view>
-#include <unordered_map>
+#include <vector>
 
+#include "base/name_index.h"
 #include "base/status.h"
 #include "graph/schema.h"
 #include "ops/float_types.h"
@@ -11,49 +12,56 @@
 namespace tenon {
 namespace {
 
-using Table = std::unordered_map<std::string_view, infer::InferFunction>;
+// The functions of one domain by operator.
+class Table {
+ public:
+  explicit Table(std::initializer_list<std::span<const infer::Row>> families) : index_(count(families)) {
+    rows_.reserve(count(families));
+    for (std::span<const infer::Row> rows : families) {
+      for (const infer::Row& row : rows) {
+        index_.add(row.op_type);
+        rows_.push_back(row.infer);
+      }
+    }
+  }
 
-void add(Table& table, std::span<const infer::Row> rows) {
-  for (const infer::Row& row : rows) table.emplace(row.op_type, row.infer);
-}
-#define TENON_ADD_(function) add(rows, infer::function());
+  infer::InferFunction find(std::string_view op_type) const {
+    const int32_t row = index_.first(op_type);
+    return row == NameIndex::kNone ? nullptr : rows_[static_cast<size_t>(row)];
+  }
+
+ private:
+  static size_t count(std::initializer_list<std::span<const infer::Row>> families) {
+    size_t rows = 0;
+    for (std::span<const infer::Row> family : families) rows += family.size();
+    return rows;
+  }
+
+  NameIndex index_;
+  std::vector<infer::InferFunction> rows_;
+};
+#define TENON_ROWS_(function) infer::function(),
 
 const Table& onnx_table() {
-  static const Table table = [] {
-    Table rows;
-    TENON_INFER_FAMILIES(TENON_ADD_)
-    return rows;
-  }();
+  static const Table table({TENON_INFER_FAMILIES(TENON_ROWS_)});
   return table;
 }
 
 const Table& contrib_table() {
-  static const Table table = [] {
-    Table rows;
-    TENON_CONTRIB_INFER_FAMILIES(TENON_ADD_)
-    return rows;
-  }();
+  static const Table table({TENON_CONTRIB_INFER_FAMILIES(TENON_ROWS_)});
   return table;
 }
 
 const Table& ml_table() {
-  static const Table table = [] {
-    Table rows;
-    TENON_ML_INFER_FAMILIES(TENON_ADD_)
-    return rows;
-  }();
+  static const Table table({TENON_ML_INFER_FAMILIES(TENON_ROWS_)});
   return table;
 }
 
 const Table& internal_table() {
-  static const Table table = [] {
-    Table rows;
-    TENON_INTERNAL_INFER_FAMILIES(TENON_ADD_)
-    return rows;
-  }();
+  static const Table table({TENON_INTERNAL_INFER_FAMILIES(TENON_ROWS_)});
   return table;
 }
-#undef TENON_ADD_
+#undef TENON_ROWS_
 
 const Table* table_of(std::string_view domain) {
   if (domain.empty()) return &onnx_table();
@@ -64,9 +72,7 @@ const Table* table_of(std::string_view domain) {
 
 infer::InferFunction find_function(const Node& node) {
   const Table* table = table_of(node.domain);
-  if (table == nullptr) return nullptr;
-  auto row = table->find(node.op_type);
-  return row == table->end() ? nullptr : row->second;
+  return table == nullptr ? nullptr : table->find(node.op_type);
 }
 
 // Inputs whose values set the output's shape, as a bit mask; bit 31 stands for every input.

@@ -1,9 +1,10 @@
 #include "plan/expand.h"
 
-#include <map>
+#include <algorithm>
 #include <memory>
 #include <utility>
 
+#include "base/name_index.h"
 #include "graph/schema.h"
 #include "ops/shape_inference.h"
 #include "plan/node_origins.h"
@@ -131,20 +132,35 @@ ValueId Expansion::transpose(ValueId id, std::vector<int64_t> perm, ValueId to) 
 
 namespace {
 
-using Key = std::pair<std::string_view, std::string_view>;
-
-const std::map<Key, Expand>& table() {
-  static const std::map<Key, Expand> kTable = [] {
-    std::map<Key, Expand> rows;
+struct Table {
+  Table() : index(64) {
     const auto add = [&](std::span<const Row> all) {
-      for (const Row& row : all) rows.emplace(Key(row.domain, row.op_type), row.expand);
+      for (const Row& row : all) {
+        index.add(row.op_type);
+        rows.push_back(&row);
+      }
     };
 #define TENON_ADD_(function) add(function());
     TENON_EXPAND_FAMILIES(TENON_ADD_)
 #undef TENON_ADD_
-    return rows;
-  }();
-  return kTable;
+  }
+
+  NameIndex index;
+  std::vector<const Row*> rows;
+};
+
+// Null where a node of that operator stays as it is.
+Expand find_expansion(const Node& node) {
+  static const Table kTable;
+  for (int32_t row = kTable.index.first(node.op_type); row != NameIndex::kNone; row = kTable.index.next(row))
+    if (kTable.rows[static_cast<size_t>(row)]->domain == node.domain)
+      return kTable.rows[static_cast<size_t>(row)]->expand;
+  return nullptr;
+}
+
+bool may_change(const Node& node) {
+  return find_expansion(node) != nullptr || std::any_of(node.attributes.begin(), node.attributes.end(),
+                                                        [](const Attribute& one) { return one.graph != nullptr; });
 }
 
 }  // namespace
@@ -152,6 +168,7 @@ const std::map<Key, Expand>& table() {
 }  // namespace expand
 
 Status expand_operators(Graph& graph) {
+  if (std::none_of(graph.nodes.begin(), graph.nodes.end(), &expand::may_change)) return {};
   PerNode<Node> nodes;
   nodes.reserve(graph.nodes.size());
   const PerValue<int32_t> uses = graph.use_counts();
@@ -167,13 +184,12 @@ Status expand_operators(Graph& graph) {
                           node.label(graph));
       }
     }
-    const auto row = expand::table().find({node.domain, node.op_type});
-    if (row != expand::table().end()) {
+    if (const expand::Expand expansion = expand::find_expansion(node)) {
       Node asked = node;
       for (ValueId& id : asked.outputs)
         if (id != kNoValue && uses[id] == 0) id = kNoValue;
       expand::Expansion to(graph, std::move(asked));
-      row->second(to);
+      expansion(to);
       TENON_TRY_CONTEXT(to.status(), "while expanding {}", node.label(graph));
       if (!to.nodes().empty()) {
         for (Node& one : to.nodes()) nodes.push_back(std::move(one));

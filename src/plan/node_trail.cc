@@ -102,7 +102,33 @@ bool NodeTrail::stays_together(int64_t number, std::span<const int64_t> numbers)
   return std::equal(numbers.begin(), numbers.end(), together.begin(), together.end());
 }
 
+bool NodeTrail::is_as_before(const Graph& graph) {
+  if (names_ == nullptr) return false;
+  size_t at = 0;
+  bool same = true;
+  for (const Node& node : graph.nodes) {
+    // The attribute with the numbers names all nodes of the model, and is mostly the last one.
+    std::span<const int64_t> numbers;
+    for (auto one = node.attributes.rbegin(); one != node.attributes.rend() && numbers.empty(); ++one)
+      if (one->tensor == names_) numbers = one->ints.empty() ? std::span(&one->i, 1) : std::span(one->ints);
+    // A hash has the sign bit, which no number has.
+    int64_t held = numbers.empty() ? -1 : numbers[0];
+    if (numbers.size() > 1) {
+      uint64_t mixed = numbers.size();
+      for (const int64_t number : numbers) mixed = (mixed ^ static_cast<uint64_t>(number)) * 0x9E3779B97F4A7C15u;
+      held = static_cast<int64_t>(mixed | uint64_t{1} << 63);
+    }
+    if (at == held_.size()) held_.push_back(held), same = false;
+    same = same && held_[at] == held;
+    held_[at++] = held;
+  }
+  same = same && at == held_.size();
+  held_.resize(at);
+  return same;
+}
+
 void NodeTrail::after(std::string_view pass, const Graph& graph) {
+  if (is_as_before(graph)) return;
   struct Holder {
     const Node* node = nullptr;
     std::span<const int64_t> numbers;

@@ -53,6 +53,8 @@ class NodeTrail {
     std::span<const ValueId> of(int64_t number) const;
   };
 
+  // Whether each node stands for the same numbers as after the last pass; remembers those of this one.
+  bool is_as_before(const Graph& graph);
   void mark_bodies(Graph& graph, std::vector<std::string>& names) const;
   bool stays_together(int64_t number, std::span<const int64_t> numbers) const;
   void leave(std::span<const int64_t> gone, const Graph& graph);
@@ -64,7 +66,8 @@ class NodeTrail {
   std::vector<std::string> shown_;  // the names, or labels, of the model's nodes; with those of bodies in `names_` then
   ConstantRef names_;
   Values reads_, outputs_;
-  std::vector<Change> changes_;                // in order; the last one of a node that has gone is where it left
+  std::vector<int64_t> held_;    // after the last pass, what each node stands for: a number, or a hash of several
+  std::vector<Change> changes_;  // in order; the last one of a node that has gone is where it left
   std::vector<std::vector<int64_t>> readers_;  // by node, once one has gone
 };
 

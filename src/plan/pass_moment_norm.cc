@@ -136,7 +136,7 @@ Status pass_moment_norms(Graph& graph, const PassOptions&) {
   Rewriter rewriter(graph);
   for (NodeId i : rewriter.ids()) {
     if (rewriter.erased(i)) continue;
-    const Node last = rewriter.node(i);
+    const Node& last = rewriter.node(i);
     if (!last.domain.empty() || last.op_type != "Add" || !rewriter.is_float(last.outputs[0])) continue;
     std::optional<Moments> found = Matcher(rewriter).match(last);
     if (!found || !rewriter.same_shape(found->x, last.outputs[0])) continue;

@@ -424,7 +424,7 @@ Status pass_quantized_products(Graph& graph, const PassOptions&) {
   Rewriter rewriter(graph);
   for (NodeId i : rewriter.ids()) {
     if (rewriter.erased(i)) continue;
-    const Node node = rewriter.node(i);
+    const Node& node = rewriter.node(i);
     if (std::optional<Node> made = fuse(rewriter, node)) {
       made->outputs = node.outputs;
       rewriter.replace(i, std::move(*made));

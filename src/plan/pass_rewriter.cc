@@ -7,26 +7,36 @@
 
 namespace tenon {
 
-Rewriter::Rewriter(Graph& graph)
-    : graph_(graph),
-      producer_(graph.producers()),
-      uses_(graph.use_counts()),
-      is_output_(graph.values.size(), false),
-      erased_(graph.nodes.size(), false) {
-  for (ValueId id : graph.outputs) is_output_[id] = true;
-  for (const Value& value : graph.values)
-    if (value.constant) budget_bytes_ += std::min(value.constant->size_bytes, SIZE_MAX / 2 - budget_bytes_ / 2);
+Rewriter::Rewriter(Graph& graph) : graph_(graph), erased_(graph.nodes.size(), false) {}
+
+Rewriter::Links& Rewriter::find_links() const {
+  links_.emplace(Links{graph_.producers(), graph_.use_counts(), PerValue<bool>(graph_.values.size(), false)});
+  for (ValueId id : graph_.outputs) links_->is_output[id] = true;
+  return *links_;
+}
+
+void Rewriter::add_links() {
+  if (!links_) return;  // they are found with the value, then
+  links_->producer.push_back(kNoNode);
+  links_->uses.push_back(0);
+  links_->is_output.push_back(false);
 }
 
 bool Rewriter::may_make(size_t bytes) {
-  if (bytes > budget_bytes_) return false;
-  budget_bytes_ -= bytes;
+  if (!budget_bytes_) {
+    size_t budget = size_t{64} << 20;
+    for (const Value& value : graph_.values)
+      if (value.constant) budget += std::min(value.constant->size_bytes, SIZE_MAX / 2 - budget / 2);
+    budget_bytes_ = budget;
+  }
+  if (bytes > *budget_bytes_) return false;
+  *budget_bytes_ -= bytes;
   return true;
 }
 
 const Node* Rewriter::producer(ValueId id) const {
-  if (id == kNoValue || !producer_[id].valid()) return nullptr;
-  return &graph_.nodes[producer_[id]];
+  if (id == kNoValue || !producer_id(id).valid()) return nullptr;
+  return &graph_.nodes[producer_id(id)];
 }
 
 const Node* Rewriter::made_by(ValueId id, std::string_view op_type, std::string_view domain) const {
@@ -70,11 +80,12 @@ bool Rewriter::same_shape(ValueId a, ValueId b) const {
 }
 
 void Rewriter::count(const Node& node, int32_t change) {
+  PerValue<int32_t>& uses = links().uses;
   for (ValueId id : node.inputs)
-    if (id != kNoValue) uses_[id] += change;
+    if (id != kNoValue) uses[id] += change;
   for (const Attribute& attribute : node.attributes)
     if (attribute.graph)
-      for (const auto& capture : attribute.graph->captures) uses_[capture.first] += change;
+      for (const auto& capture : attribute.graph->captures) uses[capture.first] += change;
 }
 
 void Rewriter::release(ValueId id) {
@@ -99,12 +110,13 @@ void Rewriter::release(ValueId id) {
 }
 
 void Rewriter::replace(NodeId id, Node replacement) {
+  PerValue<NodeId>& producer = links().producer;
   Node old = std::exchange(graph_.nodes[id], std::move(replacement));
   Node& current = graph_.nodes[id];
   for (ValueId out : old.outputs)
-    if (out != kNoValue && producer_[out] == id) producer_[out] = kNoNode;
+    if (out != kNoValue && producer[out] == id) producer[out] = kNoNode;
   for (ValueId out : current.outputs)
-    if (out != kNoValue) producer_[out] = id;
+    if (out != kNoValue) producer[out] = id;
   count(current, 1);
   count(old, -1);
   begin_origins(old);
@@ -174,16 +186,12 @@ void Rewriter::add_origins() {
 }
 
 ValueId Rewriter::add_value(Value value) {
-  producer_.push_back(kNoNode);
-  uses_.push_back(0);
-  is_output_.push_back(false);
+  add_links();
   return graph_.add_value(std::move(value));
 }
 
 ValueId Rewriter::add_constant(std::string name, ConstantRef constant) {
-  producer_.push_back(kNoNode);
-  uses_.push_back(0);
-  is_output_.push_back(false);
+  add_links();
   return graph_.add_constant(std::move(name), std::move(constant));
 }
 

@@ -18,6 +18,8 @@ namespace tenon {
 // A pattern ends in one node; that node is replaced where it stands, so every value it needs comes before it. What the
 // pattern leaves unread disappears at once, and use counts show it.
 // Lifetime: node references and pointers stay valid (nodes are neither added nor moved) until finish().
+// Most passes find no node that their pattern could end in: who makes and who reads each value is looked up only when
+// the first question about it comes.
 class Rewriter {
  public:
   explicit Rewriter(Graph& graph);
@@ -31,13 +33,13 @@ class Rewriter {
   const Value& value(ValueId id) const { return graph_.value(id); }
   // The node that makes `id`; null for inputs and constants.
   const Node* producer(ValueId id) const;
-  NodeId producer_id(ValueId id) const { return producer_[id]; }
+  NodeId producer_id(ValueId id) const { return links().producer[id]; }
   // The producer if it is `op_type` of `domain` and `id` its first output.
   const Node* made_by(ValueId id, std::string_view op_type, std::string_view domain = "") const;
-  int32_t uses(ValueId id) const { return id == kNoValue ? 0 : uses_[id]; }
+  int32_t uses(ValueId id) const { return id == kNoValue ? 0 : links().uses[id]; }
   // Read exactly once, and not as an output of the graph: the value may disappear in a fusion.
   bool read_once(ValueId id) const;
-  bool is_output(ValueId id) const { return id != kNoValue && is_output_[id]; }
+  bool is_output(ValueId id) const { return id != kNoValue && links().is_output[id]; }
 
   const ConstantRef& constant(ValueId id) const;  // null when not constant or absent
   bool is_float(ValueId id) const;                // a float32 tensor
@@ -64,6 +66,15 @@ class Rewriter {
   void finish();
 
  private:
+  struct Links {
+    PerValue<NodeId> producer;
+    PerValue<int32_t> uses;
+    PerValue<bool> is_output;
+  };
+  Links& links() const { return links_ ? *links_ : find_links(); }
+  Links& find_links() const;
+  void add_links();  // of a value that comes now
+
   void count(const Node& node, int32_t change);
   void release(ValueId id);
   // The origins of nodes that go now, one of which made `made`: whatever makes it at the end stands for them.
@@ -72,11 +83,9 @@ class Rewriter {
   void add_origins();
 
   Graph& graph_;
-  PerValue<NodeId> producer_;
-  PerValue<int32_t> uses_;
-  PerValue<bool> is_output_;
+  mutable std::optional<Links> links_;
   PerNode<bool> erased_;
-  size_t budget_bytes_ = size_t{64} << 20;
+  std::optional<size_t> budget_bytes_;    // once a pass has asked
   std::multimap<NodeId, Node> inserted_;  // by the node that they stand before, in the order they came
   std::vector<int64_t> going_;
   std::map<ValueId, std::vector<int64_t>> origins_;  // by the value that the last of them made

@@ -93,7 +93,7 @@ Status pass_sink_squeeze(Graph& graph, const PassOptions&) {
   Rewriter rewriter(graph);
   for (NodeId i : rewriter.ids()) {
     if (rewriter.erased(i)) continue;
-    const Node node = rewriter.node(i);
+    const Node& node = rewriter.node(i);
     if (node.outputs.size() != 1 || node.inputs.empty()) continue;
     ValueId squeezed = kNoValue, constant = kNoValue;
     if (node.domain == "tenon" && node.op_type == "Activation") {
@@ -224,7 +224,7 @@ Status pass_scale_shortcuts(Graph& graph, const PassOptions&) {
   Rewriter rewriter(graph);
   for (NodeId i : rewriter.ids()) {
     if (rewriter.erased(i)) continue;
-    const Node add = rewriter.node(i);
+    const Node& add = rewriter.node(i);
     if (!add.domain.empty() || add.op_type != "Add" || !rewriter.is_float(add.outputs[0])) continue;
     auto parts = split_operands(add, [&](ValueId a, ValueId b) {
       const Node* mul = rewriter.made_by(a, "Mul");
@@ -269,7 +269,7 @@ Status pass_transpose_before_unsqueeze(Graph& graph, const PassOptions&) {
   Rewriter rewriter(graph);
   for (NodeId i : rewriter.ids()) {
     if (rewriter.erased(i)) continue;
-    const Node transpose = rewriter.node(i);
+    const Node& transpose = rewriter.node(i);
     if (!transpose.domain.empty() || transpose.op_type != "Transpose") continue;
     const Node* reshape = rewriter.made_by(transpose.inputs[0], "Reshape");
     if (!reshape || !rewriter.read_once(transpose.inputs[0])) continue;

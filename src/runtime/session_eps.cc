@@ -232,6 +232,7 @@ Result<SpaceTable> SessionEps::start(const SessionOptions& options, const Graph&
 }
 
 void SessionEps::describe_assignments(const Graph& graph, const Partition& partition) {
+  assignments_.reserve(partition.grants().size() + graph.nodes.size());
   for (const Partition::Grant& grant : partition.grants()) {
     EpAssignment& assignment = assignments_.emplace_back();
     assignment.ep_name = names_[grant.ep];
@@ -239,7 +240,9 @@ void SessionEps::describe_assignments(const Graph& graph, const Partition& parti
   }
   for (NodeId n : graph.nodes.ids()) {
     if (partition.taken()[n]) continue;
-    assignments_.push_back({std::string(kCpuEpName), {assigned(graph.nodes[n])}});
+    EpAssignment& assignment = assignments_.emplace_back();
+    assignment.ep_name = kCpuEpName;
+    assignment.nodes.push_back(assigned(graph.nodes[n]));
   }
 }
 

@@ -89,13 +89,13 @@ class CpuProvider final : public ExecutionProvider {
   std::string_view name() const override { return "cpu"; }
 
   Status can_run(const Graph& graph, const Node& node) const override {
-    const std::vector<const KernelEntry*> all = rows_of(node);
-    if (all.empty()) return no_kernel(graph, node);
     // Only the reference rows can be asked without shapes. An operator without one is decided when it is planned.
     const std::vector<const KernelEntry*> rows = reference_rows_of(node);
-    if (rows.empty()) return {};
+    if (rows.empty()) return rows_of(node).empty() ? no_kernel(graph, node) : Status();
 
     std::vector<TensorSpec> inputs, outputs;
+    inputs.reserve(node.inputs.size());
+    outputs.reserve(node.outputs.size());
     std::vector<ConstantRef> constants;
     bool unknown = false;
     for (auto [ids, specs] : {std::pair{&node.inputs, &inputs}, std::pair{&node.outputs, &outputs}}) {

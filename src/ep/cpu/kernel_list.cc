@@ -1,42 +1,55 @@
 #include "ep/cpu/kernel_list.h"
 
 #include <string_view>
-#include <unordered_map>
 
+#include "base/name_index.h"
 #include "ep/cpu/cpu_provider.h"
 
 namespace tenon::cpu {
 
 namespace {
 
-struct Row {
-  const KernelEntry* entry;
-  bool reference;
+// Every row, best first, by the name of its operator: loading a model asks for each of its nodes.
+struct Table {
+  Table()
+      : lists{blocked_kernels(), vector_kernels(), reference_kernels()},
+        index(lists[0].size() + lists[1].size() + lists[2].size()) {
+    for (std::span<const KernelEntry> list : lists)
+      for (const KernelEntry& entry : list) index.add(entry.op_type);
+  }
+
+  // Calls found(entry, whether it is a reference kernel) for each row of the name.
+  template <typename Found>
+  void each(std::string_view op_type, Found&& found) const {
+    const size_t blocked = lists[0].size(), fast = blocked + lists[1].size();
+    for (int32_t number = index.first(op_type); number != NameIndex::kNone; number = index.next(number)) {
+      const auto row = static_cast<size_t>(number);
+      if (row < blocked) {
+        found(lists[0][row], false);
+      } else if (row < fast) {
+        found(lists[1][row - blocked], false);
+      } else {
+        found(lists[2][row - fast], true);
+      }
+    }
+  }
+
+  std::span<const KernelEntry> lists[3];
+  NameIndex index;
 };
 
-// Every row of an operator's name, best first: loading a model asks for each of its nodes.
-const std::vector<Row>& rows_named(std::string_view op_type) {
-  using Index = std::unordered_map<std::string_view, std::vector<Row>>;
-  static const Index kIndex = [] {
-    Index index;
-    for (std::span<const KernelEntry> list : {blocked_kernels(), vector_kernels()}) {
-      for (const KernelEntry& entry : list) index[entry.op_type].push_back({&entry, false});
-    }
-    for (const KernelEntry& entry : reference_kernels()) index[entry.op_type].push_back({&entry, true});
-    return index;
-  }();
-  static const std::vector<Row> kNone;
-  const auto found = kIndex.find(op_type);
-  return found == kIndex.end() ? kNone : found->second;
+const Table& table() {
+  static const Table kTable;
+  return kTable;
 }
 
 std::vector<const KernelEntry*> rows_of(const Node& node, bool reference_only) {
   std::vector<const KernelEntry*> rows;
-  for (const Row& row : rows_named(node.op_type)) {
-    const bool serves = row.entry->domain == node.domain && row.entry->since <= node.since_version &&
-                        node.since_version <= row.entry->until;
-    if (serves && (row.reference || !reference_only)) rows.push_back(row.entry);
-  }
+  table().each(node.op_type, [&](const KernelEntry& entry, bool reference) {
+    const bool serves =
+        entry.domain == node.domain && entry.since <= node.since_version && node.since_version <= entry.until;
+    if (serves && (reference || !reference_only)) rows.push_back(&entry);
+  });
   return rows;
 }
 
@@ -48,9 +61,9 @@ std::vector<const KernelEntry*> reference_rows_of(const Node& node) { return row
 
 std::vector<std::pair<int, int>> versions_of(const Node& node) {
   std::vector<std::pair<int, int>> versions;
-  for (const Row& row : rows_named(node.op_type)) {
-    if (row.entry->domain == node.domain) versions.emplace_back(row.entry->since, row.entry->until);
-  }
+  table().each(node.op_type, [&](const KernelEntry& entry, bool) {
+    if (entry.domain == node.domain) versions.emplace_back(entry.since, entry.until);
+  });
   return versions;
 }
 
