@@ -107,6 +107,7 @@ struct Row {
   X(matmul_rows)                 \
   X(move_rows)                   \
   X(norm_rows)                   \
+  X(position_rows)               \
   X(state_rows)
 #define TENON_DECLARE_(function) std::span<const Row> function();
 TENON_EXPAND_FAMILIES(TENON_DECLARE_)
