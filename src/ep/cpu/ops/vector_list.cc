@@ -1,6 +1,7 @@
 // Matrix products, attention, norms, softmax, elementwise operators and data movement, best first.
 #include "ep/cpu/cpu_provider.h"
 #include "ep/cpu/ops/attention/rows.h"
+#include "ep/cpu/ops/attention/state_rows.h"
 #include "ep/cpu/ops/contrib/experts_rows.h"
 #include "ep/cpu/ops/conv/columns.h"
 #include "ep/cpu/ops/conv/integer.h"
@@ -67,6 +68,7 @@ constexpr KernelEntry kRows[] = {
     {"", "Attention", 23, kAnyVersion, "attention", &match_attention, &create_attention},
     {"tenon", "CachedAttention", 1, kAnyVersion, "attention", &match_attention, &create_attention},
     {"tenon", "PackedAttention", 1, kAnyVersion, "attention", &match_attention, &create_attention},
+    {"", "LinearAttention", 27, kAnyVersion, "linear attention", &match_linear_attention, &create_linear_attention},
     {"tenon", "LayerNorm", 1, kAnyVersion, "layer_norm", &match_norm, &create_layer_norm},
     {"", "LayerNormalization", 17, kAnyVersion, "layer_norm", &match_norm, &create_layer_norm},
     {"", "RMSNormalization", 23, kAnyVersion, "layer_norm", &match_norm, &create_layer_norm},

@@ -3,7 +3,9 @@
 #include <cstring>
 
 #include "ep/api/input_shapes.h"
+#include "ep/cpu/ops/attention/state_rows.h"
 #include "ep/cpu/ops/reference_kernel.h"
+#include "ep/cpu/simd/state.h"
 #include "ops/recurrent_state.h"
 
 namespace tenon::cpu::ref {
@@ -17,7 +19,11 @@ Widen widen_of(DataType type) {
   return select(FloatTypes(), type, []<typename T>() -> Widen {
     return [](const void* x, int64_t at, int64_t stride, int64_t n, float* y) {
       const T* const from = static_cast<const T*>(x) + at;
-      for (int64_t i = 0; i < n; ++i) y[i] = static_cast<float>(from[i * stride]);
+      if (stride == 1) {
+        for (int64_t i = 0; i < n; ++i) y[i] = static_cast<float>(from[i]);
+      } else {
+        for (int64_t i = 0; i < n; ++i) y[i] = static_cast<float>(from[i * stride]);
+      }
     };
   });
 }
@@ -114,69 +120,95 @@ Result<RefImpl> make_causal_conv(RefNode& node) {
   return impl;
 }
 
+// The loops over a state (simd/state.h), one element after the other.
+void plain_read(const float* state, const float* x, float scale, int64_t depth, int64_t width, float* y) {
+  std::fill_n(y, width, 0.0F);
+  for (int64_t d = 0; d < depth; ++d) {
+    for (int64_t i = 0; i < width; ++i) y[i] += x[d] * state[d * width + i];
+  }
+  for (int64_t i = 0; i < width; ++i) y[i] *= scale;
+}
+void plain_update(float* state, const float* factor, const float* k, const float* v, const float* q, float scale,
+                  int64_t depth, int64_t width, float* y) {
+  for (int64_t d = 0; d < depth; ++d) {
+    for (int64_t i = 0; i < width; ++i) state[d * width + i] = factor[d] * state[d * width + i] + k[d] * v[i];
+  }
+  plain_read(state, q, scale, depth, width, y);
+}
+constexpr StateTable kPlainLoops = {&plain_read, &plain_update};
+
 struct LinearAttention {
   LinearAttentionDesc desc;
+  StateTable loops;
   Widen widen = nullptr, widen_state = nullptr;
   Narrow narrow = nullptr, narrow_state = nullptr;
+  bool state_in_output = false;  // a state of float32 is kept where it goes
 
-  // Floats of a slot: the state, q, k, v, decay, result.
-  int64_t floats() const { return desc.depth * desc.value_depth + 3 * desc.depth + 2 * desc.value_depth; }
+  // Floats of a slot: q, k, factors, coefficients; v, result, what the state says of k; the state.
+  int64_t floats() const {
+    return 4 * desc.depth + 3 * desc.value_depth + (state_in_output ? 0 : desc.depth * desc.value_depth);
+  }
+
+  // What the state is multiplied by before row `row` of head `h` is added.
+  void read_factors(const KernelContext& context, int64_t row, int64_t h, float* factors) const {
+    const int64_t each = desc.decay_width;
+    widen(context.inputs[4], (row * desc.kv_heads + h) * each, 1, each, factors);
+    for (int64_t d = 0; d < each; ++d) factors[d] = std::exp(factors[d]);
+    if (each == 1) std::fill_n(factors + 1, desc.depth - 1, factors[0]);
+  }
 
   // One head of keys of one batch, with the queries that read it.
   void head(const KernelContext& context, int64_t batch, int64_t h, float* memory) const {
     const int64_t depth = desc.depth, width = desc.value_depth, group = desc.heads / desc.kv_heads;
-    float *const state = memory, *const q = state + depth * width, *const k = q + depth, *const decay = k + depth,
-                 *const v = decay + depth, *const out = v + width;
+    float *const q = memory, *const k = q + depth, *const factors = k + depth, *const known = factors + depth,
+                 *const v = known + depth, *const out = v + width, *const said = out + width;
     const int64_t state_at = (batch * desc.kv_heads + h) * depth * width;
-    std::fill_n(state, depth * width, 0.0F);
-    if (context.input<void>(3) != nullptr) widen_state(context.inputs[3], state_at, 1, depth * width, state);
+    float* const state = state_in_output ? context.output<float>(1) + state_at : said + width;
+    std::fill_n(factors, depth, 1.0F);
+    if (context.input<void>(3) != nullptr) {
+      widen_state(context.inputs[3], state_at, 1, depth * width, state);
+    } else {
+      std::fill_n(state, depth * width, 0.0F);
+    }
     for (int64_t t = 0; t < desc.positions; ++t) {
       const int64_t row = batch * desc.positions + t;
       widen(context.inputs[1], (row * desc.kv_heads + h) * depth, 1, depth, k);
       widen(context.inputs[2], (row * desc.kv_heads + h) * width, 1, width, v);
-      if (desc.decays) {
-        const int64_t each = desc.decay_width;
-        widen(context.inputs[4], (row * desc.kv_heads + h) * each, each == 1 ? 0 : 1, depth, decay);
-        for (int64_t d = 0; d < depth; ++d) {
-          const float factor = std::exp(decay[d]);
-          for (int64_t i = 0; i < width; ++i) state[d * width + i] *= factor;
-        }
-      }
+      if (desc.decays) read_factors(context, row, h, factors);
       if (desc.corrects) {
         float beta = 0;
         widen(context.inputs[5], row * desc.betas + (desc.betas == 1 ? 0 : h), 1, 1, &beta);
-        for (int64_t d = 0; d < depth; ++d) {
-          for (int64_t i = 0; i < width; ++i) v[i] -= k[d] * state[d * width + i];
-        }
-        for (int64_t i = 0; i < width; ++i) v[i] *= beta;
-      }
-      for (int64_t d = 0; d < depth; ++d) {
-        for (int64_t i = 0; i < width; ++i) state[d * width + i] += k[d] * v[i];
+        for (int64_t d = 0; d < depth; ++d) known[d] = factors[d] * k[d];
+        loops.read(state, known, 1, depth, width, said);
+        for (int64_t i = 0; i < width; ++i) v[i] = beta * (v[i] - said[i]);
       }
       for (int64_t g = 0; g < group; ++g) {
         const int64_t to = row * desc.heads + h * group + g;
         widen(context.inputs[0], to * depth, 1, depth, q);
-        std::fill_n(out, width, 0.0F);
-        for (int64_t d = 0; d < depth; ++d) {
-          for (int64_t i = 0; i < width; ++i) out[i] += q[d] * state[d * width + i];
+        if (g == 0) {
+          loops.update(state, factors, k, v, q, desc.scale, depth, width, out);
+        } else {
+          loops.read(state, q, desc.scale, depth, width, out);
         }
-        for (int64_t i = 0; i < width; ++i) out[i] *= desc.scale;
         narrow(out, width, context.outputs[0], to * width);
       }
     }
-    if (context.output<void>(1) != nullptr) narrow_state(state, depth * width, context.outputs[1], state_at);
+    if (!state_in_output && context.output<void>(1) != nullptr) {
+      narrow_state(state, depth * width, context.outputs[1], state_at);
+    }
   }
 };
 
-Result<RefImpl> make_linear_attention(RefNode& node) {
+Result<RefImpl> make_linear_attention_with(RefNode& node, const StateTable& loops) {
   TENON_TRY_ASSIGN(const LinearAttentionDesc desc, read_linear_attention(*node.node, input_shapes(node)));
   TENON_TRY(same_types(node, 3));
   const DataType type = node.inputs[0].type;
   const DataType state = input_spec(node, 3).present() ? input_spec(node, 3).type : type;
-  LinearAttention rule{desc, widen_of(type), widen_of(state), narrow_of(type), narrow_of(state)};
+  LinearAttention rule{desc, loops, widen_of(type), widen_of(state), narrow_of(type), narrow_of(state)};
   TENON_UNSUPPORTED_IF(rule.widen_state == nullptr, "LinearAttention has a state of {}.", data_type_name(state));
   TENON_TRY(require_output(node, 0, Shape{desc.batch, desc.positions, desc.heads * desc.value_depth}));
   TENON_TRY(require_output(node, 1, Shape{desc.batch, desc.kv_heads, desc.depth, desc.value_depth}));
+  rule.state_in_output = state == DataType::kFloat && output_spec(node, 1).present();
   const int64_t heads = desc.batch * desc.kv_heads;
   const int threads = node.pool != nullptr ? node.pool->threads() : 1;
   const int64_t slots = threads <= 1 ? 1 : std::min<int64_t>(heads, int64_t{4} * threads);
@@ -193,6 +225,9 @@ Result<RefImpl> make_linear_attention(RefNode& node) {
   return impl;
 }
 
+Result<RefImpl> make_linear_attention(RefNode& node) { return make_linear_attention_with(node, kPlainLoops); }
+Result<RefImpl> make_fast_linear_attention(RefNode& node) { return make_linear_attention_with(node, state_table()); }
+
 constexpr KernelEntry kRows[] = {
     ref_row<kFloatSet, &make_causal_conv>("CausalConvWithState", 27),
     ref_row<kFloatSet, &make_linear_attention>("LinearAttention", 27),
@@ -204,3 +239,28 @@ constexpr KernelEntry kRows[] = {
 std::span<const KernelEntry> ref_state_rows() { return kRows; }
 
 }  // namespace tenon::cpu::ref
+
+namespace tenon::cpu::nn {
+
+namespace {
+
+class LinearAttentionKernel final : public Kernel {
+ public:
+  explicit LinearAttentionKernel(std::unique_ptr<Kernel> loops) : loops_(std::move(loops)) {}
+  Status run(KernelContext& context) const override { return loops_->run(context); }
+  size_t scratch_bytes() const override { return loops_->scratch_bytes(); }
+  std::string_view name() const override { return "linear attention"; }
+
+ private:
+  const std::unique_ptr<Kernel> loops_;
+};
+
+}  // namespace
+
+Status match_linear_attention(const KernelNode& node) { return ref::match_ref<ref::kFloatSet>(node); }
+Result<std::unique_ptr<Kernel>> create_linear_attention(const KernelNode& node) {
+  TENON_TRY_ASSIGN(std::unique_ptr<Kernel> loops, ref::wrap(node, &ref::make_fast_linear_attention));
+  return std::unique_ptr<Kernel>(std::make_unique<LinearAttentionKernel>(std::move(loops)));
+}
+
+}  // namespace tenon::cpu::nn
