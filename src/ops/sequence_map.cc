@@ -77,7 +77,10 @@ class Expansion {
       const Value& value = graph_.value(outer);
       if (value.is_tensor && value.object == nullptr) {
         if (value.constant != nullptr) {
-          body.value(body.inputs[i]).constant = value.constant;
+          Value& inner = body.value(body.inputs[i]);
+          inner.type = value.constant->type;
+          inner.set_shape(value.constant->shape);
+          inner.constant = value.constant;
         } else {
           body.captures.emplace_back(outer, body.inputs[i]);
         }

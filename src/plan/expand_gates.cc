@@ -45,6 +45,8 @@ void gated_rms_norm(Expansion& to) {
   if (activation != "silu" && activation != "swish" && activation != "sigmoid") {
     to.fail(invalid_argument("GatedRMSNorm has the activation \"{}\".", activation));
   }
+  if (const int scale = to.rank(to.in(1)); scale >= 0 && scale != 1)
+    to.fail(invalid_argument("GatedRMSNorm has a scale of {} dimensions; it takes one.", scale));
   if (!to.status().ok()) return;
   // Groups of as many elements as the scale has.
   const ValueId group = to.sizes(to.in(1), 0, 1);

@@ -285,9 +285,26 @@ def golden_maker(name):
     return {"edges": random_edges, "node": random_single, "sampling": random_single.sampling}[name]
 
 
+def fused(name):
+    """Chains and patterns that passes fuse, as tests/golden makes them."""
+    def make(seed, oracle, operators=None):
+        import chains_test
+        import patterns_test
+        import quantized_test
+        made = {"chains": chains_test.Chain, "patterns": patterns_test.Pattern, "quantised": quantized_test.Quantized}[name](seed + 1_000_000)
+        model = made.model() if name == "quantised" else made.build()
+        feeds = [made.feed] if name == "quantised" else made.feeds
+        r = np.random.default_rng([seed, 4])
+        problem = Problem(f"{name} {seed}", dressing.model(r, model), feeds, step=(made.step or 0.03) if name == "quantised" else 0)
+        return None if operators and not set(operators) & set(problem.operators()) else settings(r, problem)
+    return make
+
+
 GENERATORS = {"single": single, "graph": graph}
 for name_ in ("edges", "node", "sampling"):
     GENERATORS[name_] = golden(lambda name_=name_: golden_maker(name_))
     GENERATORS[name_].name = name_
+for name_ in ("chains", "patterns", "quantised"):
+    GENERATORS[name_] = fused(name_)
 # How often each of them is asked.
-SHARES = {"single": 8, "graph": 8, "edges": 1, "node": 1, "sampling": 1}
+SHARES = {"single": 10, "graph": 10, "edges": 1, "node": 1, "sampling": 1, "chains": 1, "patterns": 1, "quantised": 1}

@@ -39,6 +39,22 @@ def halves(problem, model):
     return bool(numbers & {onnx.TensorProto.FLOAT16, onnx.TensorProto.BFLOAT16})
 
 
+def is_near(want, have, steps):
+    if not isinstance(want, np.ndarray) or want.dtype.kind not in "iuf" or want.shape != have.shape:
+        return False
+    gap = np.abs(want.astype(np.float64) - have.astype(np.float64))
+    return want.size == 0 or bool(gap.max() <= (steps if want.dtype.kind in "iu" else 1e-5 * (1 + np.abs(want.astype(np.float64)).max())))
+
+
+def within_steps(want, have, step):
+    """Quantised values: some are a step off, and a step of an earlier rounding is worth up to three of the last."""
+    if want.shape != have.shape or want.dtype != have.dtype:
+        return False
+    off = np.abs(have.astype(np.float64) - want.astype(np.float64))
+    exact = 1e-5 * max(1.0, float(np.abs(want.astype(np.float64)).max(initial=0)))
+    return bool(off.max(initial=0) <= 3 * step + exact and np.mean(off > exact) <= 0.02 + 2 / max(1, off.size))
+
+
 def odd_scales(nodes, feed, model):
     """Whether a number of a quantised operator is none, or a scale is not positive."""
     from onnx import numpy_helper
@@ -74,13 +90,16 @@ SPECIAL = {"ReduceMax", "ReduceMin", "MaxPool", "GlobalMaxPool", "ArgMax", "ArgM
            "NonMaxSuppression", "QuantizeLinear", "DynamicQuantizeLinear", "Multinomial", "MatMul", "Gemm", "AveragePool", "LpPool", "Attention"}
 # Of nothing: the standard keeps no axis of 0 where ONNX Runtime does, or asks for zeros where it writes nothing.
 EMPTY = {"ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare",
-         "MatMul", "Gemm", "GlobalAveragePool", "FusedMatMul", "Einsum", "ArgMax", "ArgMin"}
+         "MatMul", "Gemm", "GlobalAveragePool", "FusedMatMul", "Einsum", "ArgMax", "ArgMin", "MatMulInteger", "ConvInteger", "DynamicQuantizeLinear", "QLinearMatMul"}
 
 
 def difference(problem, feed, want, got):
+    if problem.step and len(want) == len(got) == 1 and within_steps(want[0], got[0], problem.step):
+        return True
     model = problem.proto()
     nodes = list(all_nodes(model.graph))
     names = {node.op_type for node in nodes}
+    names |= {name.removeprefix("Fused").removeprefix("Nhwc").removeprefix("Transpose") for name in names if len(name) > 9}
     if names & SPECIAL and special(numbers(feed, model)):
         return True
     if any("Quantize" in name or name.startswith("Q") for name in names) and odd_scales(nodes, feed, model):
@@ -89,13 +108,22 @@ def difference(problem, feed, want, got):
         return True
     if names & EMPTY and len(nodes) > 1 and any(isinstance(value, np.ndarray) and value.size == 0 for value in (*want, *got)):
         return True
-    # Interpolated integers are cut off: the order of the sum decides beside a whole number.
+    # Interpolated integers are cut off: the order of the sum decides beside a whole number. Of three
+    # axes at once ONNX Runtime makes other numbers than the reference.
     if names & {"Resize", "Upsample"} and len(want) == 1 and want[0].dtype.kind in "iu" and want[0].shape == got[0].shape:
         gap = np.abs(want[0].astype(np.float64) - got[0].astype(np.float64))
-        if gap.max() <= 1 and np.mean(gap > 0) < 0.05:
+        if want[0].ndim in (3, 5) or gap.size and gap.max() <= 1 and np.mean(gap > 0) < 0.05:
             return True
-    # Whether two floats are the same hangs on the last digit.
-    if "Equal" in names and len(nodes) > 1 and any(value.dtype.kind == "f" for value in arrays(feed)):
+    # A rounded number half way between two: either may come out.
+    if len(nodes) > 1 and any("Quantize" in name or name.startswith("QLinear") or name == "Round" for name in names) and all(
+            is_near(a, b, 1) for a, b in zip(want, got)):
+        return True
+    # Which of two values is the larger hangs on the last digit where both were computed.
+    if len(nodes) > 1 and names & {"TopK", "ArgMax", "ArgMin", "NonMaxSuppression"} and all(
+            a.shape == b.shape and (a.dtype.kind in "iu" or is_near(a, b, 0)) for a, b in zip(want, got) if isinstance(a, np.ndarray)):
+        return True
+    # Whether two floats are the same hangs on the last digit, and with it how many there are.
+    if names & {"Equal", "MurmurHash3", "BitCast", "Unique"} and len(nodes) > 1 and any(value.dtype.kind == "f" for value in arrays(feed)):
         return True
     # The same numbers, made on the way.
     if names & SPECIAL | names & {"ReduceMean", "GlobalAveragePool", "BatchNormalization"} and (special(floats(got)) or special(floats(want))):
@@ -111,8 +139,11 @@ def difference(problem, feed, want, got):
     if "Normalizer" in names and any(value.dtype.kind in "iu" and value.size and np.abs(value.astype(np.float64)).max() > 1e9 for value in arrays(feed)):
         return True
     # ONNX Runtime takes 1 / y_scale for a whole number.
-    if "QLinearSoftmax" in names and not 0.003 < y_scale(nodes, feed, model) < 0.005:
+    if "QLinearSoftmax" in names and abs(y_scale(nodes, feed, model) - 1 / 256) > 1e-5:
         return True
+    # ONNX Runtime rounds the rows to int8; a token's experts hang on digits.
+    if "QMoE" in names:
+        return all(a.shape == b.shape and np.allclose(a.astype(np.float64), b.astype(np.float64), atol=0.02 * float(np.abs(a).max(initial=1e-3))) for a, b in zip(want, got))
     # The logarithm of 0 is no integer.
     if names & {"ReduceLogSumExp", "ReduceLogSum"} and any(value.dtype.kind in "iu" for value in want if isinstance(value, np.ndarray)):
         return True

@@ -10,7 +10,7 @@ from onnx import helper
 import templates
 from problems import ODD, is_tensor
 
-SIZES = (0, 1, 1, 2, 2, 3, 4, 5, 7, 8, 9, 12, 15, 16, 17, 24, 31, 32, 33, 64, 65)
+SIZES = (0, 1, 1, 2, 2, 3, 4, 5, 7, 8, 9, 12, 15, 16, 17, 24, 31, 32, 33, 64, 65, 100, 129, 257)
 FLOATS = [np.dtype(kind) for kind in (np.float32, np.float64, np.float16)]
 INTEGERS = [np.dtype(kind) for kind in (np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.int64, np.uint64)]
 MOST = 40_000  # elements of an input that a mutation makes
@@ -232,7 +232,8 @@ def special(r, t):
     if kind == "f":
         value = (0.0, -0.0, np.inf, -np.inf, np.nan, 1e-6, 300.0, -300.0)[r.integers(8)]
     else:
-        value = (0, 1, np.iinfo(values.dtype).max, np.iinfo(values.dtype).min)[r.integers(4)]
+        bounds = np.iinfo(values.dtype)  # of bytes: sums of larger ones overflow, and sizes take all memory
+        value = (0, 1, min(bounds.max, 200), max(bounds.min, -200))[r.integers(4)]
     flat = values.reshape(-1)
     flat[r.integers(0, flat.size, 1 + r.integers(min(3, flat.size)))] = value
     t.slots[i] = values

@@ -19,6 +19,7 @@ class Problem:
     threads: int = 1
     bound: bool = False  # outputs lie in memory of the caller
     environment: dict = dataclasses.field(default_factory=dict)
+    step: float = 0  # of a quantised output: a few elements may be so far off
 
     def proto(self):
         return onnx.load_from_string(self.model)

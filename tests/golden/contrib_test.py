@@ -159,6 +159,7 @@ WRONG = [
     (problem("NGramRepeatBlock", [np.array([[7, 7]]), floats(1, 4)], ngram_size=1), "Id 7"),
     (problem("CDist", [floats(2, 3), floats(2, 3)], metric="cosine"), 'the metric "cosine"'),
     (problem("Inverse", [floats(2, 3)]), "square matrices"),
+    (problem("GatedRMSNorm", [ROWS, np.float32(0.5), ROWS]), "a scale of 0 dimensions"),
     (problem("MoE", [floats(3, 8), floats(3, 2), floats(2, 4, 8), None, floats(2, 8, 4)], k=3), "3 of 2 experts"),
     (problem("MoE", [floats(3, 8), floats(3, 2), floats(2, 4, 7), None, floats(2, 8, 4)]), "rows of 8 elements"),
     (problem("MoE", [floats(3, 8), floats(3, 2), floats(2, 4, 8), None, floats(2, 8, 4)], activation_type="swiglu"), "a swiglu_fusion"),

@@ -307,6 +307,10 @@ for rows, columns in ((0, 3), (2, 0), (0, 0)):
     FACTS[f"product_of_bytes_{rows}_by_{columns}"] = Fact(
         "(uint8[M,4] x, uint8[4,N] w, uint8 z, float s) => (int32[] y, float[] k) { y = MatMulInteger(x, w, z) a = Cast<to=1>(y) k = Mul(a, s) }",
         [{"x": np.ones((rows, 4), np.uint8), "w": np.ones((4, columns), np.uint8), "z": np.array(3, np.uint8), "s": np.array(0.5, np.float32)}])
+FACTS["sequence_map_hands_on_a_constant"] = Fact(
+    "(seq(float[N]) x) => (seq(float[]) y) <float[2] w = {0.5,3}> { y = SequenceMap<body = b (float[K] a, float[M] c) => (float[K] d)"
+    " { t = ReduceSum<keepdims=0>(a) d = Mul(c, t) }>(x, w) }", [{"x": [f32(1, 2), f32(4)]}],
+    want=lambda inputs, outputs: [array.tolist() for array in outputs[0]] == [[1.5, 9], [2, 12]])
 FACTS["reduce_sum_of_nothing_keeps_ones"] = Fact("(float[N,3] x) => (float[] y) <int64[2] a={0,1}> { y = ReduceSum(x, a) }", [{"x": floats(0, 3)}],
                                                  want=gives(np.zeros((1, 1), np.float32)))
 
