@@ -1,10 +1,13 @@
 #include "ep/cpu/simd/blocked.h"
 
 #include "ep/cpu/simd/epilogue.h"
+#include "ep/cpu/simd/halves.h"
 #include "ep/cpu/simd/transpose8.h"
 
 namespace tenon::cpu::TENON_ISA_NAMESPACE {
 namespace {
+
+constexpr int kPixels = kWide / 8;  // of one vector
 
 // Keeps the first `lanes` of 8 and makes the others zero, even where they are NaN.
 struct LaneMask {
@@ -16,18 +19,20 @@ struct LaneMask {
 };
 
 void activate(const Epilogue& epilogue, const float* x, const float* residual, float* y, int64_t pixels, int lanes) {
-  const F8 alpha = set8(epilogue.alpha), beta = set8(epilogue.beta);
   with_activation(epilogue.activation, [&]<Activation kKind>() {
     int64_t i = 0;
     if (lanes == 8) {
+      const FW alpha = splat<FW>(epilogue.alpha), beta = splat<FW>(epilogue.beta);
       // Two independent chains hide the latency of the polynomials.
-      for (; i + 2 <= pixels; i += 2) {
-        F8 a = activate8<kKind>(load8(x + i * 8), alpha, beta);
-        F8 b = activate8<kKind>(load8(x + i * 8 + 8), alpha, beta);
-        if (residual != nullptr) a = a + load8(residual + i * 8), b = b + load8(residual + i * 8 + 8);
-        store8(y + i * 8, a), store8(y + i * 8 + 8, b);
+      for (; i + 2 * kPixels <= pixels; i += 2 * kPixels) {
+        const int64_t at = i * 8, next = at + kWide;
+        FW a = activate8<kKind>(load_as<FW>(x + at), alpha, beta);
+        FW b = activate8<kKind>(load_as<FW>(x + next), alpha, beta);
+        if (residual != nullptr) a = a + load_as<FW>(residual + at), b = b + load_as<FW>(residual + next);
+        store8(y + at, a), store8(y + next, b);
       }
     }
+    const F8 alpha = set8(epilogue.alpha), beta = set8(epilogue.beta);
     const LaneMask mask(lanes);
     for (; i < pixels; ++i) {
       F8 a = activate8<kKind>(load8(x + i * 8), alpha, beta);
@@ -37,8 +42,8 @@ void activate(const Epilogue& epilogue, const float* x, const float* residual, f
   });
 }
 
-template <BinaryKind kKind>
-TENON_INLINE F8 apply(F8 a, F8 b) {
+template <BinaryKind kKind, typename V>
+TENON_INLINE V apply(V a, V b) {
   if constexpr (kKind == BinaryKind::kAdd) return a + b;
   if constexpr (kKind == BinaryKind::kSub) return a - b;
   if constexpr (kKind == BinaryKind::kMul) return a * b;
@@ -51,7 +56,13 @@ template <BinaryKind kKind>
 void binary_of(const Epilogue& epilogue, const float* a, int64_t a_step, const float* b, int64_t b_step, float* y,
                int64_t pixels, int lanes) {
   if (epilogue.activation == Activation::kNone && lanes == 8) {
-    for (int64_t i = 0; i < pixels; ++i) store8(y + i * 8, apply<kKind>(load8(a + i * a_step), load8(b + i * b_step)));
+    int64_t i = 0;
+    for (; i + kPixels <= pixels; i += kPixels) {
+      const FW left = a_step == 0 ? repeat8<FW>(a) : load_as<FW>(a + i * 8);
+      const FW right = b_step == 0 ? repeat8<FW>(b) : load_as<FW>(b + i * 8);
+      store8(y + i * 8, apply<kKind>(left, right));
+    }
+    for (; i < pixels; ++i) store8(y + i * 8, apply<kKind>(load8(a + i * a_step), load8(b + i * b_step)));
     return;
   }
   const F8 alpha = set8(epilogue.alpha), beta = set8(epilogue.beta);

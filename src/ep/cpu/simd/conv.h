@@ -14,7 +14,7 @@ struct ConvRun {
   // Weights of the first tap, packed [block][row][col][8 input channels][width * 8 output channels].
   const float* w = nullptr;
   int64_t w_col = 0, w_row = 0, w_block = 0;
-  int64_t w_ahead = 0;          // while these weights are used, those so many floats on are fetched; 0: none
+  int64_t w_ahead = 0;          // while these weights are used, those so many floats on may be fetched; 0: none
   int64_t rows = 1, cols = 1;   // taps
   int64_t blocks = 0;           // full blocks of 8 input channels
   int64_t tail = 0;             // 0..7 input channels in one more block
@@ -31,11 +31,13 @@ struct ConvRun {
 // The same with input in plain NCHW: taps are read one channel after the other. Weights are packed
 // [channel][row][col][width * 8]; x_block and w_block step one channel, `blocks` counts channels, `tail` is 0.
 
-inline constexpr int kConvWidths = 3;  // a run computes 1, 2 or 3 blocks of output channels at once
+inline constexpr int kMostConvWidth = 6;
 
 struct ConvTable {
-  void (*run[kConvWidths])(const ConvRun&);        // [width - 1]
-  void (*run_plain[kConvWidths])(const ConvRun&);  // [width - 1]
+  int widths;                                         // a run computes 1 to `widths` blocks of output channels at once
+  int64_t panel_bytes;                                // of weights at most, for full speed
+  void (*run[kMostConvWidth])(const ConvRun&);        // [width - 1]
+  void (*run_plain[kMostConvWidth])(const ConvRun&);  // [width - 1]
 };
 const ConvTable& conv_table();
 

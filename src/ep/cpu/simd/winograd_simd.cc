@@ -2,28 +2,31 @@
 #include "ep/cpu/simd/winograd.h"
 
 #include "ep/cpu/simd/epilogue.h"
+#include "ep/cpu/simd/halves.h"
 #include "ep/cpu/simd/transpose8.h"
 
 namespace tenon::cpu::TENON_ISA_NAMESPACE {
 namespace {
 
 // B^T d, in place.
-TENON_INLINE void input_transform(F8& d0, F8& d1, F8& d2, F8& d3, F8& d4, F8& d5) {
-  const F8 four = set8(4), five = set8(5), two = set8(2);
-  const F8 even = fnma8(four, d2, d4), odd = fnma8(four, d1, d3);
-  const F8 even2 = d4 - d2, odd2 = two * (d3 - d1);
-  const F8 first = fma8(four, d0, fnma8(five, d2, d4));
-  const F8 last = fma8(four, d1, fnma8(five, d3, d5));
-  d0 = first, d1 = even + odd, d2 = even - odd, d3 = even2 + odd2, d4 = even2 - odd2, d5 = last;
+template <typename V>
+TENON_INLINE void input_transform(V (&d)[6]) {
+  const V four = splat<V>(4), five = splat<V>(5), two = splat<V>(2);
+  const V even = fnma8(four, d[2], d[4]), odd = fnma8(four, d[1], d[3]);
+  const V even2 = d[4] - d[2], odd2 = two * (d[3] - d[1]);
+  const V first = fma8(four, d[0], fnma8(five, d[2], d[4]));
+  const V last = fma8(four, d[1], fnma8(five, d[3], d[5]));
+  d[0] = first, d[1] = even + odd, d[2] = even - odd, d[3] = even2 + odd2, d[4] = even2 - odd2, d[5] = last;
 }
 
 // A^T m.
-TENON_INLINE void output_transform(const F8 (&m)[6], F8 (&o)[4]) {
-  const F8 a = m[1] + m[2], b = m[1] - m[2], c = m[3] + m[4], d = m[3] - m[4];
+template <typename V>
+TENON_INLINE void output_transform(const V (&m)[6], V (&o)[4]) {
+  const V a = m[1] + m[2], b = m[1] - m[2], c = m[3] + m[4], d = m[3] - m[4];
   o[0] = m[0] + a + c;
-  o[1] = fma8(set8(2), d, b);
-  o[2] = fma8(set8(4), c, a);
-  o[3] = fma8(set8(8), d, b) + m[5];
+  o[1] = fma8(splat<V>(2), d, b);
+  o[2] = fma8(splat<V>(4), c, a);
+  o[3] = fma8(splat<V>(8), d, b) + m[5];
 }
 
 // Where the 6x6 inputs of a tile lie. At the borders the offsets stay inside, and `keep` is 0 for what must read as
@@ -43,35 +46,26 @@ void place(const WinogradInput& in, int64_t row, int64_t col, TilePlace& at) {
   }
 }
 
-// kBorder: `x` is the plane and `at` says where to read; else `x` is the tile's first input and rows are x_row apart.
-template <bool kBorder>
-TENON_INLINE void transform_tile(const float* x, int64_t x_row, const TilePlace* at, float* v, int64_t v_step) {
-  alignas(32) float t[36 * 8];
+// The inputs of a tile (F8) or of two neighbours (FW); `load(i, j)` gives those in row i, column j.
+template <typename V, typename Load>
+TENON_INLINE void transform_tiles(const Load& load, float* v, int64_t v_step) {
+  constexpr int kStep = static_cast<int>(sizeof(V) / sizeof(float));
+  alignas(64) float t[36 * kStep];
 #pragma GCC unroll 1
   for (int j = 0; j < 6; ++j) {
-    F8 d[6];
-    if constexpr (kBorder) {
-      const F8 keep_col = set8(at->keep_col[j]);
+    V d[6];
 #pragma GCC unroll 6
-      for (int i = 0; i < 6; ++i) {
-        // Selected, not multiplied: what lies there may be infinite.
-        const F8 keep = keep_col * set8(at->keep_row[i]);
-        d[i] = select_lt8(zero8(), keep, load8(x + at->row[i] + at->col[j]), zero8());
-      }
-    } else {
+    for (int i = 0; i < 6; ++i) d[i] = load(i, j);
+    input_transform(d);
 #pragma GCC unroll 6
-      for (int i = 0; i < 6; ++i) d[i] = load8(x + i * x_row + j * 8);
-    }
-    input_transform(d[0], d[1], d[2], d[3], d[4], d[5]);
-#pragma GCC unroll 6
-    for (int i = 0; i < 6; ++i) store8(t + (i * 6 + j) * 8, d[i]);
+    for (int i = 0; i < 6; ++i) store8(t + (i * 6 + j) * kStep, d[i]);
   }
 #pragma GCC unroll 1
   for (int i = 0; i < 6; ++i) {
-    F8 d[6];
+    V d[6];
 #pragma GCC unroll 6
-    for (int j = 0; j < 6; ++j) d[j] = load8(t + (i * 6 + j) * 8);
-    input_transform(d[0], d[1], d[2], d[3], d[4], d[5]);
+    for (int j = 0; j < 6; ++j) d[j] = load_as<V>(t + (i * 6 + j) * kStep);
+    input_transform(d);
     float* to = v + i * 6 * v_step;
 #pragma GCC unroll 6
     for (int j = 0; j < 6; ++j) store8(to + j * v_step, d[j]);
@@ -84,58 +78,103 @@ void input(const WinogradInput& in) {
     const int64_t row = tile_row * 4 - in.pad_top, col = tile_col * 4 - in.pad_left;
     if (++tile_col == in.tiles_x) tile_col = 0, ++tile_row;
     float* v = in.v + t * 8;
-    if (row >= 0 && col >= 0 && row + 6 <= in.height && col + 6 <= in.width) {
-      transform_tile<false>(in.x + (row * in.width + col) * 8, in.width * 8, nullptr, v, in.v_step);
-    } else {
+    if (row < 0 || col < 0 || row + 6 > in.height || col + 6 > in.width) {
       TilePlace at;
       place(in, row, col, at);
-      transform_tile<true>(in.x, 0, &at, v, in.v_step);
+      const auto load = [&](int i, int j) __attribute__((always_inline)) {
+        // Selected, not multiplied: what lies there may be infinite.
+        const F8 keep = set8(at.keep_col[j]) * set8(at.keep_row[i]);
+        return select_lt8(zero8(), keep, load8(in.x + at.row[i] + at.col[j]), zero8());
+      };
+      transform_tiles<F8>(load, v, in.v_step);
+      continue;
+    }
+    const float* x = in.x + (row * in.width + col) * 8;
+    const int64_t x_row = in.width * 8;
+#if HWY_MAX_BYTES >= 64
+    // The tile after one of the interior is in the same row, if it is there and does not reach the border.
+    if (t + 1 < in.count && tile_col != 0 && col + 10 <= in.width) {
+      const auto load = [&](int i, int j) __attribute__((always_inline)) {
+        const float* from = x + i * x_row + j * 8;
+        return load_halves(from, from + 32);
+      };
+      transform_tiles<FW>(load, v, in.v_step);
+      ++t;
+      if (++tile_col == in.tiles_x) tile_col = 0, ++tile_row;
+      continue;
+    }
+#endif
+    transform_tiles<F8>([&](int i, int j) __attribute__((always_inline)) { return load8(x + i * x_row + j * 8); }, v,
+                        in.v_step);
+  }
+}
+
+// 4 neighbouring pixels after one of a tile: two tiles that lie side by side are one vector of sixteen.
+TENON_INLINE F8 load_tiles(const float* p, F8) { return load8(p); }
+TENON_INLINE void store_tiles(float* p, F8 a) { store8(p, a); }
+#if HWY_MAX_BYTES >= 64
+TENON_INLINE FW load_tiles(const float* p, FW) { return load_halves(p, p + 32); }
+TENON_INLINE void store_tiles(float* p, FW a) { store_halves(p, p + 32, a); }
+#endif
+
+// One tile (F8), or two neighbours that are 4 columns wide (FW); `rows` x `cols` of their outputs exist.
+template <Activation kActivation, typename V>
+TENON_INLINE void output_tiles(const WinogradOutput& out, const float* keep, const float* m, int64_t at, int64_t rows,
+                               int64_t cols) {
+  constexpr int kStep = static_cast<int>(sizeof(V) / sizeof(float));
+  const V bias = repeat8<V>(out.bias), alpha = splat<V>(out.epilogue.alpha), beta = splat<V>(out.epilogue.beta);
+  const V mask = repeat8<V>(keep), zero = splat<V>(0.0f);
+  const bool before = out.residual != nullptr && !out.epilogue.residual_after;
+  const bool after = out.residual != nullptr && out.epilogue.residual_after;
+  alignas(64) float t[24 * kStep];
+#pragma GCC unroll 1
+  for (int j = 0; j < 6; ++j) {
+    V column[6], o[4];
+#pragma GCC unroll 6
+    for (int i = 0; i < 6; ++i) column[i] = load_as<V>(m + (i * 6 + j) * out.m_step);
+    output_transform(column, o);
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) store8(t + (i * 6 + j) * kStep, o[i]);
+  }
+#pragma GCC unroll 1
+  for (int64_t i = 0; i < rows; ++i, at += out.width * 8) {
+    V line[6], o[4];
+#pragma GCC unroll 6
+    for (int j = 0; j < 6; ++j) line[j] = load_as<V>(t + (i * 6 + j) * kStep);
+    output_transform(line, o);
+#pragma GCC unroll 4
+    for (int j = 0; j < 4; ++j) {
+      if (j >= cols) break;
+      V z = o[j] + bias;
+      if (before) z = z + load_tiles(out.residual + at + j * 8, zero);
+      z = activate8<kActivation>(z, alpha, beta);
+      if (after) z = z + load_tiles(out.residual + at + j * 8, zero);
+      store_tiles(out.y + at + j * 8, select_lt8(zero, mask, z, zero));
     }
   }
 }
 
 template <Activation kActivation>
 void output_of(const WinogradOutput& out) {
-  const F8 bias = load8(out.bias), alpha = set8(out.epilogue.alpha), beta = set8(out.epilogue.beta);
   alignas(32) float keep[8];
   for (int i = 0; i < 8; ++i) keep[i] = i < out.lanes ? 1.0f : 0.0f;
-  const F8 mask = load8(keep);
-  const bool before = out.residual != nullptr && !out.epilogue.residual_after;
-  const bool after = out.residual != nullptr && out.epilogue.residual_after;
   int64_t tile_row = out.first / out.tiles_x, tile_col = out.first % out.tiles_x;
   for (int64_t tile = 0; tile < out.count; ++tile) {
     const float* m = out.m + tile * 8;
-    alignas(32) float t[24 * 8];
-#pragma GCC unroll 1
-    for (int j = 0; j < 6; ++j) {
-      F8 column[6], o[4];
-#pragma GCC unroll 6
-      for (int i = 0; i < 6; ++i) column[i] = load8(m + (i * 6 + j) * out.m_step);
-      output_transform(column, o);
-#pragma GCC unroll 4
-      for (int i = 0; i < 4; ++i) store8(t + (i * 6 + j) * 8, o[i]);
-    }
     const int64_t row = tile_row * 4, col = tile_col * 4;
     if (++tile_col == out.tiles_x) tile_col = 0, ++tile_row;
     const int64_t rows = out.height - row < 4 ? out.height - row : 4;
     const int64_t cols = out.width - col < 4 ? out.width - col : 4;
-#pragma GCC unroll 1
-    for (int64_t i = 0; i < rows; ++i) {
-      F8 line[6], o[4];
-#pragma GCC unroll 6
-      for (int j = 0; j < 6; ++j) line[j] = load8(t + (i * 6 + j) * 8);
-      output_transform(line, o);
-      const int64_t at = ((row + i) * out.width + col) * 8;
-#pragma GCC unroll 4
-      for (int j = 0; j < 4; ++j) {
-        if (j >= cols) break;
-        F8 z = o[j] + bias;
-        if (before) z = z + load8(out.residual + at + j * 8);
-        z = activate8<kActivation>(z, alpha, beta);
-        if (after) z = z + load8(out.residual + at + j * 8);
-        store8(out.y + at + j * 8, select_lt8(zero8(), mask, z, zero8()));
-      }
+    const int64_t at = (row * out.width + col) * 8;
+#if HWY_MAX_BYTES >= 64
+    if (tile + 1 < out.count && col + 8 <= out.width) {
+      output_tiles<kActivation, FW>(out, keep, m, at, rows, 4);
+      ++tile;
+      if (++tile_col == out.tiles_x) tile_col = 0, ++tile_row;
+      continue;
     }
+#endif
+    output_tiles<kActivation, F8>(out, keep, m, at, rows, cols);
   }
 }
 

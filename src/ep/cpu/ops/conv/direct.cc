@@ -144,12 +144,11 @@ void DirectConv::copy_padded(ThreadPool& pool, const float* x, float* padded) co
 void DirectConv::choose_regions(int threads) {
   const int64_t group_inputs = shape_.channels / shape_.group;
   const int64_t taps = shape_.h.kernel * shape_.w.kernel;
-  // One pass over a panel of weights should stay in L1 (32 KiB) beside the inputs.
-  constexpr int64_t kPanelBytes = 20 * 1024;
+  const int64_t panel_bytes = conv_table().panel_bytes;
   const int64_t unit_bytes = taps * tiles_[0].width * 8 * 4 * (plain_input_ ? 1 : 8);
   const int64_t units = plain_input_ ? group_inputs : (group_inputs + 7) / 8;
   const int64_t passes =
-      (units + std::max<int64_t>(1, kPanelBytes / unit_bytes) - 1) / std::max<int64_t>(1, kPanelBytes / unit_bytes);
+      (units + std::max<int64_t>(1, panel_bytes / unit_bytes) - 1) / std::max<int64_t>(1, panel_bytes / unit_bytes);
   blocks_a_pass_ = (units + passes - 1) / passes;
   // Weights that fit L2 beside everything else are read again for every range; larger ones want larger ranges.
   const int64_t weight_bytes = group_weights_ * 4;

@@ -3,6 +3,8 @@
 #include <cstdlib>
 #include <new>
 
+#include "ep/cpu/simd/conv.h"
+
 namespace tenon::cpu {
 
 std::shared_ptr<float> aligned_floats(int64_t count) {
@@ -99,12 +101,19 @@ Result<ConvResidual> ConvResidual::create(const KernelNode& node, size_t input) 
 }
 
 std::vector<OutputTile> output_tiles(int64_t blocks, int64_t floats_per_block) {
+  const int64_t most = conv_table().widths;
   std::vector<OutputTile> tiles;
   int64_t block = 0;
   while (block < blocks) {
     const int64_t left = blocks - block;
-    const int width = left == 1 ? 1 : left == 3 ? 3 : 2;
-    tiles.push_back({block, width, block * floats_per_block});
+    int64_t width = most;
+    if (most == 3)
+      width = left == 1 || left == 3 ? left : 2;
+    else if (left <= most)
+      width = left;
+    else if (left < most + 3)
+      width = 4;  // and 3 or 4
+    tiles.push_back({block, static_cast<int>(width), block * floats_per_block});
     block += width;
   }
   return tiles;

@@ -64,8 +64,8 @@ struct OutputTile {
   int width = 1;        // blocks
   int64_t weights = 0;  // where its packed weights begin
 };
-// Pairs of blocks, with one group of three or a single one where the number is odd. `floats_per_block` is the packed
-// weights of one block.
+// As few tiles as the table's widths allow and none narrow: with at most 3 blocks a run, pairs, and one group of three
+// or a single one where the number is odd. `floats_per_block` is the packed weights of one block.
 std::vector<OutputTile> output_tiles(int64_t blocks, int64_t floats_per_block);
 
 // Scratch by worker: as many equal slots as threads, claimed for the time of one chunk.

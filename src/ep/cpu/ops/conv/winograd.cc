@@ -84,7 +84,7 @@ Result<std::unique_ptr<Kernel>> WinogradConv::create(const KernelNode& node) {
                                                  positions * kernel->weight_step_, pack));
   TENON_TRY_ASSIGN(kernel->bias_, ConvBias::create(node, 2, shape.outputs));
   TENON_TRY_ASSIGN(kernel->residual_, ConvResidual::create(node, 3));
-  kernel->zero_.assign(24, 0.0f);
+  kernel->zero_.assign(kMostConvWidth * 8, 0.0f);
 
   const int64_t side = kernel->tile_outputs_;
   kernel->tiles_x_ = (shape.w.out + side - 1) / side;
@@ -96,7 +96,8 @@ Result<std::unique_ptr<Kernel>> WinogradConv::create(const KernelNode& node) {
   // Lines have few positions with large weights: rather read those once, and keep one position's inputs in L2.
   if (kernel->line_) tiles = std::max<int64_t>(12, 192 * 1024 / (4 * inputs) / 12 * 12);
   const int64_t blocks = (kernel->tile_count_ + tiles - 1) / tiles;
-  kernel->block_tiles_ = (kernel->tile_count_ + blocks - 1) / blocks;
+  // Even: pairs of tiles are one cache line.
+  kernel->block_tiles_ = round_up((kernel->tile_count_ + blocks - 1) / blocks, 2);
   // 16 floats more than needed: positions at a multiple of 4096 bytes would share the same sets of L1.
   kernel->v_step_ = kernel->block_tiles_ * inputs + 16;
   kernel->m_step_ = kernel->block_tiles_ * out_blocks * 8 + 16;

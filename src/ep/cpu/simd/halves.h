@@ -1,0 +1,29 @@
+// Two eights of floats in one FW of sixteen: on the blocked layout two neighbouring pixels, two tiles or two blocks of
+// 8 channels. Only for simd/*.cc (see isa.h).
+#pragma once
+
+#include "ep/cpu/simd/wide.h"
+
+namespace tenon::cpu::TENON_ISA_NAMESPACE {
+
+#if HWY_MAX_BYTES >= 64
+TENON_INLINE FW load_halves(const float* low, const float* high) {
+  return {hn::Combine(DW(), hn::LoadU(DF(), high), hn::LoadU(DF(), low))};
+}
+TENON_INLINE void store_halves(float* low, float* high, FW a) {
+  hn::StoreU(hn::LowerHalf(DF(), a.v), DF(), low);
+  hn::StoreU(hn::UpperHalf(DF(), a.v), DF(), high);
+}
+TENON_INLINE F8 low8(FW a) { return {hn::LowerHalf(DF(), a.v)}; }
+#endif
+
+// The same eight floats in an F8, or in each half of an FW.
+template <typename F>
+TENON_INLINE F repeat8(const float* p) {
+#if HWY_MAX_BYTES >= 64
+  if constexpr (sizeof(F) == 64) return load_halves(p, p);
+#endif
+  if constexpr (sizeof(F) == 32) return load8(p);
+}
+
+}  // namespace tenon::cpu::TENON_ISA_NAMESPACE
