@@ -23,6 +23,9 @@ struct GemmTask {
   const uint16_t* narrow_b = nullptr;
   bool brain = false;
   int64_t panel_stride = 0;  // elements from one panel to the next: K * 16
+  // B unpacked instead, whose element (p, j) is plain_b[p * row_stride + j * column_stride]; one of the strides is 1.
+  const float* plain_b = nullptr;
+  int64_t row_stride = 0, column_stride = 0;
   float* c = nullptr;
   int64_t ldc = 0;
   int64_t m = 0, n = 0, k = 0;
@@ -34,6 +37,11 @@ struct GemmTask {
 };
 inline constexpr int64_t kGemmDepth = 512;
 inline constexpr int64_t kGemmNarrowRows = 4;
+// Whether a product takes less time than packing B first. Where B is transposed it is dot products, which read B again
+// for every four rows.
+inline constexpr bool gemm_takes_plain(int64_t m, int64_t k, bool trans_b) {
+  return m <= (trans_b ? (k >= 256 ? 12 : 4) : 24);
+}
 
 struct GemmTable {
   void (*run)(const GemmTask& task);

@@ -103,18 +103,20 @@ void run_blocks(const GemmTask& task, const typename B::Element* b, FinishTile f
         for (int64_t n = n1, columns = 0; n < n_end; n += columns) {
           const int64_t panels = tile_panels(rows, n_end - n);
           columns = least(panels * kGemmPanel, n_end - n);
-          const Tile<B> tile{.a = task.a + m * task.lda + k0,
-                             .lda = task.lda,
-                             .b = b + n / kGemmPanel * task.panel_stride + k0 * kGemmPanel,
-                             .panel_stride = task.panel_stride,
-                             .k = least(depth, task.k - k0),
-                             .c = task.c + m * task.ldc + n,
-                             .ldc = task.ldc,
-                             .last_columns = columns - (panels - 1) * kGemmPanel,
-                             .accumulate = k0 > 0,
-                             .last = k0 + depth >= task.k,
-                             .alpha = task.alpha,
-                             .bias = task.bias ? task.bias + n : nullptr};
+          const Tile<B> tile{
+              .a = task.a + m * task.lda + k0,
+              .lda = task.lda,
+              .b = B::kPacked ? b + n / kGemmPanel * task.panel_stride + k0 * kGemmPanel : b + n + k0 * task.row_stride,
+              .panel_stride = task.panel_stride,
+              .row_stride = task.row_stride,
+              .k = least(depth, task.k - k0),
+              .c = task.c + m * task.ldc + n,
+              .ldc = task.ldc,
+              .last_columns = columns - (panels - 1) * kGemmPanel,
+              .accumulate = k0 > 0,
+              .last = k0 + depth >= task.k,
+              .alpha = task.alpha,
+              .bias = task.bias ? task.bias + n : nullptr};
           if (kMaskedColumns || columns == panels * kGemmPanel) {
             product(tile, rows, panels);
           } else {
@@ -130,8 +132,57 @@ void run_blocks(const GemmTask& task, const typename B::Element* b, FinishTile f
   }
 }
 
+// Dot products of kRows rows of A and kColumns columns of B, whose elements are neighbours.
+template <int kRows, int kColumns>
+void dots(const GemmTask& task, int64_t m, int64_t n) {
+  const float* const a = task.a + m * task.lda;
+  const float* const b = task.plain_b + n * task.column_stride;
+  FW x[kRows][kColumns];
+#pragma GCC unroll 4
+  for (int i = 0; i < kRows; ++i)
+#pragma GCC unroll 4
+    for (int j = 0; j < kColumns; ++j) x[i][j] = zero_wide();
+  const auto step = [&](int64_t p, auto load) {
+    FW y[kColumns];
+#pragma GCC unroll 4
+    for (int j = 0; j < kColumns; ++j) y[j] = load(b + j * task.column_stride + p);
+#pragma GCC unroll 4
+    for (int i = 0; i < kRows; ++i) {
+      const FW value = load(a + i * task.lda + p);
+#pragma GCC unroll 4
+      for (int j = 0; j < kColumns; ++j) x[i][j] = fma8(value, y[j], x[i][j]);
+    }
+  };
+  int64_t p = 0;
+  for (; p + kWide <= task.k; p += kWide) step(p, [](const float* from) { return load_wide(from); });
+  if (const int64_t rest = task.k - p; rest > 0)
+    step(p, [&](const float* from) { return load_part_wide(from, rest, 0); });
+#pragma GCC unroll 4
+  for (int i = 0; i < kRows; ++i)
+#pragma GCC unroll 4
+    for (int j = 0; j < kColumns; ++j)
+      task.c[(m + i) * task.ldc + n + j] = sum8(x[i][j]) * task.alpha + (task.bias ? task.bias[n + j] : 0);
+}
+
+template <int kRows>
+void run_dot_rows(const GemmTask& task, int64_t m) {
+  int64_t n = 0;
+  for (; n + 4 <= task.n; n += 4) dots<kRows, 4>(task, m, n);
+  for (; n < task.n; ++n) dots<kRows, 1>(task, m, n);
+}
+
+void run_dots(const GemmTask& task, FinishTile finish) {
+  constexpr int kRows = HWY_MAX_BYTES >= 64 ? 4 : HWY_MAX_BYTES >= 32 ? 2 : 1;
+  int64_t m = 0;
+  for (; m + kRows <= task.m; m += kRows) run_dot_rows<kRows>(task, m);
+  for (; m < task.m; ++m) run_dot_rows<1>(task, m);
+  if (finish) finish(task.c, task.ldc, task.residual, task.ldr, task.m, task.n, task.epilogue);
+}
+
 void run(const GemmTask& task) {
   const FinishTile finish = choose_finish(task);
+  if (task.plain_b != nullptr)
+    return task.column_stride == 1 ? run_blocks<PlainB>(task, task.plain_b, finish) : run_dots(task, finish);
   if (task.narrow_b == nullptr) return run_blocks<PackedB>(task, task.b, finish);
   if (task.brain) return run_blocks<NarrowB<Brain>>(task, task.narrow_b, finish);
   return run_blocks<NarrowB<Half>>(task, task.narrow_b, finish);

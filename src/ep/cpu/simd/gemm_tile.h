@@ -25,13 +25,24 @@ constexpr int most_panels(int64_t rows) {
 struct PackedB {
   using Element = float;
   static constexpr int kMostRows = kTileRows;
-  static TENON_INLINE FW load(const float* p) { return load_wide(p); }
+  static constexpr bool kPacked = true;
+  static TENON_INLINE FW load(const float* p, int64_t) { return load_wide(p); }
+};
+// Rows of B in the caller's memory; the last panel has no columns past the matrix.
+struct PlainB {
+  using Element = float;
+  static constexpr int kMostRows = kTileRows < 6 ? kTileRows : 6;
+  static constexpr bool kPacked = false;
+  static TENON_INLINE FW load(const float* p, int64_t count) {
+    return count >= kWide ? load_wide(p) : load_part_wide(p, count < 0 ? 0 : count, 0.0f);
+  }
 };
 template <typename T>
 struct NarrowB {
   using Element = uint16_t;
   static constexpr int kMostRows = kTileRows < kGemmNarrowRows ? kTileRows : kGemmNarrowRows;
-  static TENON_INLINE FW load(const uint16_t* p) { return T::load_wide(p); }
+  static constexpr bool kPacked = true;
+  static TENON_INLINE FW load(const uint16_t* p, int64_t) { return T::load_wide(p); }
 };
 
 // c = [c +] a * b, or alpha times that plus bias when this is the last part of the depth.
@@ -41,10 +52,11 @@ struct Tile {
   int64_t lda;
   const typename B::Element* b;
   int64_t panel_stride;
+  int64_t row_stride;  // of B, unless packed
   int64_t k;
   float* c;
   int64_t ldc;
-  int64_t last_columns;  // of the last panel; 16 unless kMaskedColumns
+  int64_t last_columns;  // of the last panel
   bool accumulate;
   bool last;
   float alpha;
@@ -77,14 +89,17 @@ void product_tile(const Tile<B>& t) {
 #pragma GCC unroll 4
   for (int i = 0; i < kBases; ++i) a[i] = t.a + 3 * i * lda;
   const typename B::Element* b = t.b;
-  const int64_t panel_stride = t.panel_stride;
+  const int64_t panel_stride = B::kPacked ? t.panel_stride : kGemmPanel;
+  const int64_t row_stride = B::kPacked ? kGemmPanel : t.row_stride, last_columns = t.last_columns;
   for (int64_t p = 0; p < t.k; ++p) {
     FW y[kVectors];
 #pragma GCC unroll 8
-    for (int v = 0; v < kVectors; ++v) y[v] = B::load(b + v / kPanelVectors * panel_stride + v % kPanelVectors * kWide);
-    b += kGemmPanel;
+    for (int v = 0; v < kVectors; ++v)
+      y[v] = B::load(b + v / kPanelVectors * panel_stride + v % kPanelVectors * kWide,
+                     v / kPanelVectors < kPanels - 1 ? kWide : last_columns - v % kPanelVectors * kWide);
+    b += row_stride;
     // B comes from L2: two to five percent of a product of 512 bits. Fewer rows are bound by loads.
-    if constexpr (kMaskedColumns && kRows >= 4) {
+    if constexpr (B::kPacked && kMaskedColumns && kRows >= 4) {
 #pragma GCC unroll 8
       for (int j = 0; j < kPanels; ++j) __builtin_prefetch(b + j * panel_stride + 16 * kGemmPanel);
     }

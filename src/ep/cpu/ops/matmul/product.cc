@@ -92,19 +92,25 @@ class ProductKernel final : public Kernel {
       bytes += aligned_bytes(floats * sizeof(float));
       return offset;
     };
-    if (!packed_) b_offset_ = take(p_.b_matrices * gemm_packed_floats(p_.k, p_.n));
+    const auto batches = static_cast<int64_t>(p_.a_index.size());
+    plain_ = !packed_ && gemm_takes_plain(p_.m * batches / std::max<int64_t>(1, p_.b_matrices), p_.k, p_.trans_b);
+    if (!packed_ && !plain_) b_offset_ = take(p_.b_matrices * gemm_packed_floats(p_.k, p_.n));
     if (p_.trans_a) a_offset_ = take(p_.a_matrices * p_.m * p_.k);
     if (p_.expanded_input >= 0) c_offset_ = take(p_.m * p_.n);
     scratch_bytes_ = bytes;
   }
 
   Status run(KernelContext& context) const override {
-    const float* const b = packed_ ? reinterpret_cast<const float*>(packed_.get()) : pack_b(context);
+    const float* const b = packed_  ? reinterpret_cast<const float*>(packed_.get())
+                           : plain_ ? context.input<float>(1)
+                                    : pack_b(context);
     const auto* const narrow_b = is_narrow(type_) ? reinterpret_cast<const uint16_t*>(packed_.get()) : nullptr;
     const float* const a = p_.trans_a ? transpose_a(context) : context.input<float>(0);
     GemmTask whole{.lda = p_.k,
                    .brain = type_ == DataType::kBfloat16,
                    .panel_stride = p_.k * kGemmPanel,
+                   .row_stride = p_.trans_b ? 1 : p_.n,
+                   .column_stride = p_.trans_b ? p_.k : 1,
                    .ldc = p_.n,
                    .k = p_.k,
                    .alpha = p_.alpha,
@@ -128,7 +134,9 @@ class ProductKernel final : public Kernel {
         GemmTask task = whole;
         task.a = a + (p_.a_index[batch] * p_.m + m0) * p_.k;
         const int64_t first = p_.b_index[batch] * packed_floats + n0 * p_.k;
-        if (narrow_b != nullptr) {
+        if (plain_) {
+          task.plain_b = b + p_.b_index[batch] * p_.k * p_.n + n0 * task.column_stride;
+        } else if (narrow_b != nullptr) {
           task.narrow_b = narrow_b + first;
         } else {
           task.b = b + first;
@@ -148,7 +156,7 @@ class ProductKernel final : public Kernel {
   std::string_view name() const override {
     if (type_ == DataType::kFloat16) return "gemm packed f16";
     if (type_ == DataType::kBfloat16) return "gemm packed bf16";
-    return packed_ ? "gemm packed f32" : "gemm f32";
+    return packed_ ? "gemm packed f32" : plain_ ? "gemm plain f32" : "gemm f32";
   }
 
  private:
@@ -193,8 +201,9 @@ class ProductKernel final : public Kernel {
   }
 
   const ProductProblem p_;
-  const std::shared_ptr<const std::byte> packed_;  // null: B is packed for each run
+  const std::shared_ptr<const std::byte> packed_;  // null: B is packed for each run, or taken as it is
   const DataType type_;                            // of the packed B
+  bool plain_ = false;
   size_t a_offset_ = 0, b_offset_ = 0, c_offset_ = 0;
   size_t scratch_bytes_ = 0;
 };
