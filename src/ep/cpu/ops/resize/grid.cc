@@ -74,7 +74,7 @@ Result<std::vector<ResizeAxis>> known_resize_axes(const KernelNode& node, const 
   return axes;
 }
 
-Result<ResizeGrid> resize_grid(const KernelNode& node) {
+Result<ResizeGrid> resize_grid(const KernelNode& node, int most) {
   const TensorSpec &x = node.inputs[0], &y = node.outputs[0];
   TENON_UNSUPPORTED_IF(x.layout != y.layout, "Input and output have different layouts.");
   const bool blocked = x.layout == Layout::kBlocked8;
@@ -88,8 +88,8 @@ Result<ResizeGrid> resize_grid(const KernelNode& node) {
     last = d;
   }
   if (last < 0) first = last = rank - 1;
-  TENON_UNSUPPORTED_IF(rank == 0 || last - first > 1, "Axes from {} to {} are resized, not one or two neighbours.",
-                       first, last);
+  TENON_UNSUPPORTED_IF(rank == 0 || last - first >= most, "Axes from {} to {} are resized, not up to {} neighbours.",
+                       first, last, most);
   TENON_UNSUPPORTED_IF(blocked && (rank < 3 || first < 2), "The axes of the blocks are resized.");
   for (int d = first; d <= last; ++d)
     TENON_UNSUPPORTED_IF(std::max(axes[d].in, axes[d].out) > kMostCoordinates, "Axis {} goes from {} to {} elements.",
@@ -98,8 +98,10 @@ Result<ResizeGrid> resize_grid(const KernelNode& node) {
   for (int d = 0; d < first; ++d) grid.outer *= blocked && d == 1 ? (x.shape[1] + 7) / 8 : x.shape[d];
   for (int d = last + 1; d < rank; ++d) grid.inner *= x.shape[d];
   if (blocked) grid.inner *= 8;
-  grid.rows = first == last ? same(1) : make_resize_taps(resize.settings, axes[first]);
+  grid.planes = last - first < 2 ? same(1) : make_resize_taps(resize.settings, axes[first]);
+  grid.rows = first == last ? same(1) : make_resize_taps(resize.settings, axes[last - 1]);
   grid.columns = make_resize_taps(resize.settings, axes[last]);
+  fill_empty_taps(grid.planes);
   fill_empty_taps(grid.rows);
   fill_empty_taps(grid.columns);
   TENON_UNSUPPORTED_IF(grid.columns.in > INT32_MAX / grid.inner || y.shape[last] > INT32_MAX / grid.inner,

@@ -1,7 +1,9 @@
 // Resize of f32 with modes linear and cubic, antialiased or not: one axis after the other. Rows that shrink are summed
 // first, so that columns are computed for the rows of the output only; rows that grow are summed last, from rows whose
-// columns are already those of the output and that serve several output rows.
+// columns are already those of the output and that serve several output rows. Of three axes, the first one is summed
+// over whole planes of the input.
 #include <algorithm>
+#include <array>
 
 #include "base/checked.h"
 #include "ep/cpu/ops/conv/support.h"
@@ -15,11 +17,14 @@ namespace {
 
 // Short inner sizes are spread over the table: then neighbouring floats are neighbouring pixels.
 constexpr int64_t kShortInner = 24;
+// Planes of which one of the output is a sum, at most.
+constexpr int64_t kMostPlanes = 32;
 
 class ResizeMix final : public Kernel {
  public:
   ResizeMix(ResizeGrid grid, int slots)
-      : outer_(grid.outer),
+      : planes_(grid.planes),
+        outer_(grid.outer * (std::ssize(planes_.index) / planes_.width)),
         in_rows_(grid.rows.in),
         out_rows_(std::ssize(grid.rows.index) / grid.rows.width),
         in_row_(grid.columns.in * grid.inner),
@@ -31,6 +36,8 @@ class ResizeMix final : public Kernel {
         row_index_(grid.rows.index),
         row_weight_(grid.rows.weight.begin(), grid.rows.weight.end()),
         slots_(slots) {
+    plane_weight_.assign(planes_.weight.begin(), planes_.weight.end());
+    mixes_planes_ = planes_.width > 1 || planes_.in > 1;
     make_columns(grid);
     kept_rows_ = std::min(row_taps_, in_rows_);
     const int64_t floats = same_rows_ || same_columns_ ? 0 : columns_last_ ? in_row_ : kept_rows_ * out_row_;
@@ -40,7 +47,12 @@ class ResizeMix final : public Kernel {
   }
 
   Status run(KernelContext& context) const override {
-    const float* const x = context.input<float>(0);
+    const float* x = context.input<float>(0);
+    if (mixes_planes_) {
+      auto* const mixed = reinterpret_cast<float*>(context.scratch + slot_bytes_ * slots_);
+      mix_planes(x, mixed, *context.pool);
+      x = mixed;
+    }
     float* const y = context.output<float>(0);
     ScratchSlots slots(context.scratch, slot_bytes_, slots_);
     const int64_t row_vectors = (columns_.width * out_row_ + row_taps_ * std::min(in_row_, out_row_)) / 8;
@@ -58,10 +70,26 @@ class ResizeMix final : public Kernel {
         });
     return {};
   }
-  size_t scratch_bytes() const override { return slot_bytes_ * slots_; }
+  size_t scratch_bytes() const override {
+    return slot_bytes_ * slots_ + (mixes_planes_ ? outer_ * in_rows_ * in_row_ * sizeof(float) : 0);
+  }
   std::string_view name() const override { return "resize f32"; }
 
  private:
+  // The planes of the output, each as large as one of the input.
+  void mix_planes(const float* x, float* to, ThreadPool& pool) const {
+    const int64_t floats = in_rows_ * in_row_, taps = planes_.width, planes = std::ssize(planes_.index) / taps;
+    pool.parallel_for(outer_ * in_rows_, grain_of(taps * in_row_ / 8), [&](int64_t begin, int64_t end) {
+      std::array<const float*, kMostPlanes> sources{};
+      for (int64_t item = begin; item < end; ++item) {
+        const int64_t plane = item / in_rows_, first = plane % planes * taps, row = item % in_rows_;
+        const float* const image = x + plane / planes * planes_.in * floats + row * in_row_;
+        for (int64_t k = 0; k < taps; ++k) sources[k] = image + planes_.index[first + k] * floats;
+        resize_table().mix_rows(sources.data(), plane_weight_.data() + first, taps, to + item * in_row_, in_row_);
+      }
+    });
+  }
+
   void make_columns(const ResizeGrid& grid) {
     const int64_t spread = grid.inner < kShortInner && grid.inner % 8 != 0 ? grid.inner : 1;
     const int64_t taps = grid.columns.width, pixels = std::ssize(grid.columns.index) / taps;
@@ -116,6 +144,9 @@ class ResizeMix final : public Kernel {
     }
   }
 
+  const ResizeTaps planes_;
+  std::vector<float> plane_weight_;
+  bool mixes_planes_ = false;
   const int64_t outer_, in_rows_, out_rows_, in_row_, out_row_, row_taps_;
   const bool same_rows_, same_columns_, columns_last_;
   const std::vector<int64_t> row_index_;
@@ -137,11 +168,13 @@ Status match_resize_mix(const KernelNode& node) {
   TENON_TRY_ASSIGN(const ResizeSettings settings, read_resize_settings(*node.node));
   TENON_UNSUPPORTED_IF(settings.mode == ResizeSettings::Mode::kNearest, "The mode is nearest.");
   // Layouts are chosen by this answer, so that it has to be the last word.
-  return resize_grid(node).status();
+  TENON_TRY_ASSIGN(const ResizeGrid grid, resize_grid(node, 3));
+  TENON_UNSUPPORTED_IF(grid.planes.width > kMostPlanes, "A plane is a sum of {} planes.", grid.planes.width);
+  return {};
 }
 
 Result<std::unique_ptr<Kernel>> create_resize_mix(const KernelNode& node) {
-  TENON_TRY_ASSIGN(ResizeGrid grid, resize_grid(node));
+  TENON_TRY_ASSIGN(ResizeGrid grid, resize_grid(node, 3));
   return std::unique_ptr<Kernel>(std::make_unique<ResizeMix>(std::move(grid), scratch_slots(node)));
 }
 
