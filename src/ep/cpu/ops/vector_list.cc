@@ -75,6 +75,8 @@ constexpr KernelEntry kRows[] = {
     {"", "Softmax", 1, kAnyVersion, "softmax", &match_norm, &create_softmax},
     {"tenon", "GuardedSoftmax", 1, kAnyVersion, "softmax", &match_norm, &create_softmax},
     {"", "LogSoftmax", 1, kAnyVersion, "softmax", &match_norm, &create_softmax},
+    {"", "InstanceNormalization", 6, kAnyVersion, "group_norm", &match_group_norm, &create_group_norm},
+    {"", "GroupNormalization", 18, kAnyVersion, "group_norm", &match_group_norm, &create_group_norm},
     {"", "Hardmax", 1, kAnyVersion, "hardmax", &match_lp_norm, &create_hardmax},
     {"", "LpNormalization", 1, kAnyVersion, "lp_norm", &match_lp_norm, &create_lp_norm},
     {"", "MeanVarianceNormalization", 9, kAnyVersion, "mean_variance", &match_mean_variance, &create_mean_variance},

@@ -1,4 +1,5 @@
-// LpNormalization, MeanVarianceNormalization and Hardmax on float32, float16 and bfloat16.
+// InstanceNormalization, GroupNormalization and MeanVarianceNormalization on float32; LpNormalization and Hardmax on
+// float32, float16 and bfloat16.
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -8,6 +9,7 @@
 #include "ep/cpu/ops/norm/rows.h"
 #include "ep/cpu/ops/vector_kernel.h"
 #include "ep/cpu/simd/elementwise.h"
+#include "ep/cpu/simd/lines.h"
 #include "ep/cpu/simd/norm.h"
 #include "ops/norm.h"
 #include "ops/softmax.h"
@@ -85,6 +87,58 @@ class LpNormKernel final : public Kernel {
   const DataType type_;
 };
 
+// Sums in float32 of so many elements are added in double.
+constexpr int64_t kSummed = 8192;
+
+double sum_of(const float* x, int64_t n) {
+  double sum = 0;
+  for (int64_t i = 0; i < n; i += kSummed) {
+    float part = 0;
+    norm_table().reduce_rows(x + i, &part, 1, std::min(kSummed, n - i), Reduction::kSum);
+    sum += static_cast<double>(part);
+  }
+  return sum;
+}
+
+double squares_of(const float* x, int64_t n, float mean) {
+  double sum = 0;
+  for (int64_t i = 0; i < n; i += kSummed)
+    sum += static_cast<double>(line_table().squares(x + i, std::min(kSummed, n - i), mean));
+  return sum;
+}
+
+class GroupNormKernel final : public Kernel {
+ public:
+  explicit GroupNormKernel(const GroupNormDesc& desc) : d_(desc) {}
+
+  Status run(KernelContext& context) const override {
+    const int64_t channels = d_.group_channels(), n = channels * d_.inner;
+    const float *const scale = context.input<float>(1), *const bias = context.input<float>(2);
+    const auto groups_of = [&](int64_t begin, int64_t end) {
+      for (int64_t g = begin; g < end; ++g) {
+        const float* const x = context.input<float>(0) + g * n;
+        float* const y = context.output<float>(0) + g * n;
+        const auto count = static_cast<double>(n);
+        const auto mean = static_cast<float>(sum_of(x, n) / count);
+        const double variance = squares_of(x, n, mean) / count;
+        const auto inverse = static_cast<float>(1.0 / std::sqrt(variance + static_cast<double>(d_.epsilon)));
+        const int64_t group = g % d_.groups;
+        for (int64_t channel = 0; channel < channels; ++channel) {
+          const int64_t c = d_.scale_each_group ? group : group * channels + channel, first = channel * d_.inner;
+          line_table().standardise(x + first, y + first, d_.inner, mean, inverse * scale[c], bias[c]);
+        }
+      }
+    };
+    context.pool->parallel_for(d_.batch * d_.groups, std::max<int64_t>(1, kGrain / n), groups_of);
+    return {};
+  }
+  bool may_run_in_place(size_t input, size_t) const override { return input == 0; }
+  std::string_view name() const override { return "group_norm f32"; }
+
+ private:
+  const GroupNormDesc d_;
+};
+
 // X as [parts, groups, length]: a group is one row of each part.
 struct MeanVarianceProblem {
   int64_t parts = 1, groups = 1, length = 1;
@@ -122,15 +176,12 @@ class MeanVarianceKernel final : public Kernel {
         const auto at = [&](int64_t part) { return (part * p_.groups + group) * n; };
         const auto count = static_cast<double>(p_.parts * n);
         double sum = 0, squares = 0;
-        for (int64_t part = 0; part < p_.parts; ++part) sum += reduced(x + at(part), Reduction::kSum);
+        for (int64_t part = 0; part < p_.parts; ++part) sum += sum_of(x + at(part), n);
         const auto mean = static_cast<float>(sum / count);
-        for (int64_t part = 0; part < p_.parts; ++part) {
-          binary(Binary::kSub)(x + at(part), 1, &mean, 0, y + at(part), n);
-          squares += reduced(y + at(part), Reduction::kSumSquare);
-        }
-        const auto deviation = static_cast<float>(std::sqrt(squares / count) + 1e-9);
+        for (int64_t part = 0; part < p_.parts; ++part) squares += squares_of(x + at(part), n, mean);
+        const auto inverse = static_cast<float>(1 / (std::sqrt(squares / count) + 1e-9));
         for (int64_t part = 0; part < p_.parts; ++part)
-          binary(Binary::kDiv)(y + at(part), 1, &deviation, 0, y + at(part), n);
+          line_table().standardise(x + at(part), y + at(part), n, mean, inverse, 0);
       }
     });
     return {};
@@ -139,12 +190,6 @@ class MeanVarianceKernel final : public Kernel {
   std::string_view name() const override { return "mean_variance f32"; }
 
  private:
-  double reduced(const float* x, Reduction reduction) const {
-    float result = 0;
-    norm_table().reduce_rows(x, &result, 1, p_.length, reduction);
-    return static_cast<double>(result);
-  }
-
   const MeanVarianceProblem p_;
 };
 
@@ -231,6 +276,25 @@ Result<std::unique_ptr<Kernel>> create_lp_norm(const KernelNode& node) {
   TENON_TRY_ASSIGN(const LpNormDesc desc, read_lp_norm(*node.node, input_spec(node, 0).shape));
   TENON_TRY(check_rows(input_spec(node, 0).type, desc.length, desc.inner));
   return std::unique_ptr<Kernel>(std::make_unique<LpNormKernel>(desc, input_spec(node, 0).type));
+}
+
+Status match_group_norm(const KernelNode& node) {
+  TENON_TRY(match_plain(node, DataType::kFloat));
+  TENON_UNSUPPORTED_IF(!input_spec(node, 1).present() || !input_spec(node, 2).present(), "Scale or bias are absent.");
+  TENON_UNSUPPORTED_IF(input_spec(node, 0).shape.element_count() == 0, "The input is empty.");
+  return {};
+}
+
+Result<std::unique_ptr<Kernel>> create_group_norm(const KernelNode& node) {
+  const Shape& x = input_spec(node, 0).shape;
+  TENON_TRY_ASSIGN(const GroupNormDesc desc, read_group_norm(*node.node, x));
+  TENON_INVALID_IF(output_spec(node, 0).shape != x, "The output of shape {} does not have the shape {} of X.",
+                   output_spec(node, 0).shape.to_string(), x.to_string());
+  for (size_t i : {1, 2}) {
+    TENON_INVALID_IF(input_spec(node, i).shape != Shape{desc.parameters()}, "Input {} has shape {}; it needs [{}].", i,
+                     input_spec(node, i).shape.to_string(), desc.parameters());
+  }
+  return std::unique_ptr<Kernel>(std::make_unique<GroupNormKernel>(desc));
 }
 
 Status match_mean_variance(const KernelNode& node) {

@@ -14,6 +14,10 @@ Status match_lp_norm(const KernelNode& node);
 Result<std::unique_ptr<Kernel>> create_lp_norm(const KernelNode& node);
 Result<std::unique_ptr<Kernel>> create_hardmax(const KernelNode& node);
 
+// InstanceNormalization and GroupNormalization.
+Status match_group_norm(const KernelNode& node);
+Result<std::unique_ptr<Kernel>> create_group_norm(const KernelNode& node);
+
 // MeanVarianceNormalization.
 Status match_mean_variance(const KernelNode& node);
 Result<std::unique_ptr<Kernel>> create_mean_variance(const KernelNode& node);

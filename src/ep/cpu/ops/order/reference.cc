@@ -7,6 +7,7 @@
 #include "ep/cpu/ops/conv/support.h"
 #include "ep/cpu/ops/gather/indices.h"
 #include "ep/cpu/ops/loops.h"
+#include "ep/cpu/simd/lines.h"
 #include "ops/order.h"
 
 namespace tenon::cpu::ref {
@@ -30,10 +31,19 @@ void sort_first(Iterator first, Iterator last, int64_t k, const Less& less) {
   std::sort(first, first + k, less);
 }
 
+// Up to so many first elements are found by insertion.
+constexpr int64_t kFewFirst = 32;
+
 // A number whose order as an unsigned one is that of the value; zeros of both signs are one, and so are NaNs.
 template <typename C>
 uint32_t ordered_bits(C value) {
-  if constexpr (std::is_floating_point_v<C>) {
+  if constexpr (std::is_same_v<C, Float16>) {
+    if ((value.bits & 0x7fff) > 0x7c00) return UINT32_MAX;
+    const uint32_t bits = value.bits == 0x8000 ? 0 : value.bits;
+    return bits >= 0x8000 ? ~bits & 0xffff : bits | 0x8000;
+  } else if constexpr (std::is_same_v<C, BFloat16>) {
+    return ordered_bits(static_cast<float>(value));
+  } else if constexpr (std::is_floating_point_v<C>) {
     if (value != value) return UINT32_MAX;
     const auto bits = std::bit_cast<uint32_t>(static_cast<float>(value) + 0.0f);
     return (bits >> 31) != 0 ? ~bits : bits | 0x80000000u;
@@ -50,41 +60,58 @@ uint64_t sort_key(C value, int64_t index, bool largest) {
   return uint64_t{ordered_bits(value) ^ (largest ? UINT32_MAX : 0)} << 32 | static_cast<uint64_t>(index);
 }
 
-// The k first of a row of floats, k being small: nearly all of them are passed over in blocks, by one comparison.
-template <bool largest>
-void few_first(const float* x, int64_t length, int64_t k, uint64_t* keys) {
-  constexpr int64_t kBlock = 16;
-  for (int64_t i = 0; i < k; ++i) keys[i] = sort_key(x[i], i, largest);
-  std::sort(keys, keys + k);
-  for (int64_t i = k; i < length; i += kBlock) {
-    const int64_t n = std::min(kBlock, length - i);
-    const float worst = x[keys[k - 1] & UINT32_MAX];
-    int32_t better = n < kBlock ? 1 : 0;
-    // A NaN is larger than any number, and no number is smaller than a NaN; the keys decide.
-    for (int64_t j = 0; j < kBlock && n == kBlock; ++j) better |= largest ? !(x[i + j] <= worst) : !(x[i + j] >= worst);
-    for (int64_t j = 0; better != 0 && j < n; ++j) {
-      const uint64_t key = sort_key(x[i + j], i + j, largest);
-      if (key >= keys[k - 1]) continue;
-      int64_t at = k - 1;
-      for (; at > 0 && keys[at - 1] > key; --at) keys[at] = keys[at - 1];
-      keys[at] = key;
-    }
+// Whether `a` comes before `b`, which stands at a lower index and wins a tie.
+template <bool largest, typename C>
+bool comes_before(C a, C b) {
+  if constexpr (std::is_floating_point_v<C>) {
+    if (a != a || b != b) return largest ? a != a && b == b : a == a && b != b;
   }
+  return largest ? a > b : a < b;
+}
+
+// The k first of a row, k being small: nearly all elements are passed over in blocks, by one comparison each.
+template <bool largest, typename C>
+void few_first(const C* x, int64_t length, int64_t k, int64_t* order) {
+  constexpr int64_t kBlock = 16;
+  C best[kFewFirst];
+  int64_t held = 0;
+  const auto insert = [&](int64_t i) {
+    int64_t at = held < k ? held++ : k - 1;
+    for (; at > 0 && comes_before<largest>(x[i], best[at - 1]); --at) {
+      best[at] = best[at - 1];
+      order[at] = order[at - 1];
+    }
+    best[at] = x[i];
+    order[at] = i;
+  };
+  int64_t i = 0;
+  for (; i < k; ++i) insert(i);
+  for (; i + kBlock <= length; i += kBlock) {
+    const C worst = best[k - 1];
+    int32_t better = 0;
+    // Of a NaN no comparison holds: the loop below looks at it.
+    for (int64_t j = 0; j < kBlock; ++j) better |= largest ? !(x[i + j] <= worst) : !(x[i + j] >= worst);
+    for (int64_t j = i; better != 0 && j < i + kBlock; ++j)
+      if (comes_before<largest>(x[j], best[k - 1])) insert(j);
+  }
+  for (; i < length; ++i)
+    if (comes_before<largest>(x[i], best[k - 1])) insert(i);
 }
 
 template <typename T>
 void order_of(const T* from, int64_t stride, int64_t length, int64_t k, bool largest, int64_t* order) {
+  if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double> || std::is_same_v<T, int32_t> ||
+                std::is_same_v<T, int64_t>) {
+    if (stride == 1 && k > 0 && k <= kFewFirst) {
+      largest ? few_first<true>(from, length, k, order) : few_first<false>(from, length, k, order);
+      return;
+    }
+  }
   if constexpr (sizeof(T) <= 4) {
     if (length <= int64_t{UINT32_MAX}) {
       auto* const keys = reinterpret_cast<uint64_t*>(order);
-      constexpr int64_t kFew = 32;
-      if (std::is_same_v<T, float> && stride == 1 && k > 0 && k <= kFew) {
-        const auto* const x = reinterpret_cast<const float*>(from);
-        largest ? few_first<true>(x, length, k, keys) : few_first<false>(x, length, k, keys);
-      } else {
-        for (int64_t i = 0; i < length; ++i) keys[i] = sort_key(static_cast<Compute<T>>(from[i * stride]), i, largest);
-        sort_first(keys, keys + length, k, std::less<>());
-      }
+      for (int64_t i = 0; i < length; ++i) keys[i] = sort_key(from[i * stride], i, largest);
+      sort_first(keys, keys + length, k, std::less<>());
       for (int64_t i = 0; i < k; ++i) order[i] = static_cast<int64_t>(keys[i] & UINT32_MAX);
       return;
     }
@@ -163,7 +190,7 @@ template <bool product, typename T>
 void scan_loop(const void* x, void* y, const AxisSpan& line, bool exclusive, bool reverse, int64_t begin, int64_t end) {
   using A = std::conditional_t<is_float<T>, double, uint64_t>;
   // Neighbouring lines go side by side.
-  constexpr int64_t kLines = 64;
+  constexpr int64_t kLines = 256;
   while (begin < end) {
     const int64_t o = begin / line.inner, i = begin % line.inner;
     const int64_t lines = std::min({kLines, line.inner - i, end - begin});
@@ -174,6 +201,25 @@ void scan_loop(const void* x, void* y, const AxisSpan& line, bool exclusive, boo
       const int64_t first = (o * line.length + k) * line.inner + i;
       const T* from = static_cast<const T*>(x) + first;
       T* to = static_cast<T*>(y) + first;
+      if constexpr (!product && std::is_same_v<T, float>) {
+        if (lines > 1) {
+          line_table().running_sum(from, sums.data(), to, lines, exclusive);
+          continue;
+        }
+      }
+      if constexpr (!product && (std::is_same_v<T, int32_t> || std::is_same_v<T, int64_t>)) {
+        if (lines > 1) {
+          const int64_t back = (reverse ? 1 : -1) * line.inner;
+          if (step == 0) {
+            exclusive ? (void)std::fill_n(to, lines, T(0)) : (void)std::copy_n(from, lines, to);
+          } else if constexpr (std::is_same_v<T, int32_t>) {
+            line_table().add_i32(to + back, exclusive ? from + back : from, to, lines);
+          } else {
+            line_table().add_i64(to + back, exclusive ? from + back : from, to, lines);
+          }
+          continue;
+        }
+      }
       TENON_INDEPENDENT_LOOP
       for (int64_t j = 0; j < lines; ++j) {
         const A value = static_cast<A>(static_cast<Compute<T>>(from[j])), before = sums[j];

@@ -3,6 +3,7 @@
 #include <array>
 
 #include "ep/cpu/ops/reference_kernel.h"
+#include "ep/cpu/simd/lines.h"
 #include "ep/cpu/simd/norm.h"
 #include "ops/reduce.h"
 
@@ -216,22 +217,54 @@ bool takes_over(C v, C b, bool largest, bool last) {
   return (largest ? v > b : v < b) | ((v != v) & (b == b)) | (last & same);
 }
 
+// The first or the last place of `value` in a row that holds it.
+template <typename T>
+int64_t place_of(const T* x, int64_t length, T value, bool last) {
+  constexpr int64_t kBlock = 32;
+  const auto holds = [&](int64_t first) {
+    int32_t found = 0;
+    for (int64_t i = 0; i < kBlock; ++i) found |= x[first + i] == value ? 1 : 0;
+    return found != 0;
+  };
+  if (last) {
+    int64_t at = length;
+    while (at > kBlock && !holds(at - kBlock)) at -= kBlock;
+    while (at > 1 && x[at - 1] != value) --at;
+    return at - 1;
+  }
+  int64_t at = 0;
+  while (at + kBlock < length && !holds(at)) at += kBlock;
+  while (at < length - 1 && x[at] != value) ++at;
+  return at;
+}
+
+// The extreme of a row of integers, 64 of them side by side.
+template <bool largest, typename T>
+T extreme_of_row(const T* x, int64_t length) {
+  constexpr int64_t kSide = 64;
+  const auto better = [](T a, T b) { return largest ? std::max(a, b) : std::min(a, b); };
+  T result = x[0];
+  int64_t i = 0;
+  if (length >= 2 * kSide) {
+    std::array<T, kSide> side;
+    std::copy_n(x, kSide, side.begin());
+    for (i = kSide; i + kSide <= length; i += kSide)
+      for (int64_t j = 0; j < kSide; ++j) side[j] = better(side[j], x[i + j]);
+    for (T one : side) result = better(result, one);
+  }
+  for (; i < length; ++i) result = better(result, x[i]);
+  return result;
+}
+
 template <typename T>
 int64_t arg_of_row(const T* x, int64_t length, bool largest, bool last) {
+  // The extreme first, in vectors, then its place.
   if constexpr (std::is_same_v<T, float>) {
-    // The extreme first, in vectors, then its place.
     float extreme = 0;
     norm_table().reduce_rows(x, &extreme, 1, length, largest ? Reduction::kMax : Reduction::kMin);
-    if (extreme == extreme) {
-      if (last) {
-        int64_t at = length - 1;
-        while (at > 0 && x[at] != extreme) --at;
-        return at;
-      }
-      int64_t at = 0;
-      while (at < length - 1 && x[at] != extreme) ++at;
-      return at;
-    }
+    if (extreme == extreme) return place_of(x, length, extreme, last);
+  } else if constexpr (std::is_integral_v<T>) {
+    return place_of(x, length, largest ? extreme_of_row<true>(x, length) : extreme_of_row<false>(x, length), last);
   }
   int64_t best = 0;
   Compute<T> b = x[0];
@@ -282,6 +315,11 @@ void arg_loop(const void* x, int64_t* y, const ArgReduceDesc& desc, int64_t begi
       continue;
     }
     const int64_t columns = std::min({kColumns, inner - i, end - begin});
+    if constexpr (std::is_same_v<T, float>) {
+      line_table().arg_columns(from, length, inner, columns, largest, last, y + begin);
+      begin += columns;
+      continue;
+    }
     columns_of(from, length, inner, columns, y + begin);
     begin += columns;
   }

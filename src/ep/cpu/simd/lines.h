@@ -1,0 +1,26 @@
+// Loops over lines of numbers, of one thread: running sums, places of extremes, rows that are standardised.
+#pragma once
+
+#include <cstdint>
+
+namespace tenon::cpu {
+
+struct LineTable {
+  // sums[i] += x[i]; y[i] is the new sum, or where `exclusive` the one before.
+  void (*running_sum)(const float* x, double* sums, float* y, int64_t n, bool exclusive);
+  // y = a + b; integers wrap around. y may be a or b.
+  void (*add_i32)(const int32_t* a, const int32_t* b, int32_t* y, int64_t n);
+  void (*add_i64)(const int64_t* a, const int64_t* b, int64_t* y, int64_t n);
+  // y[j] = the row of the largest or the smallest element of column j of x[length][inner], j < columns; of equal ones
+  // the first or the last. A NaN is the extreme, whichever is asked for. Rows are counted in 32 bits.
+  void (*arg_columns)(const float* x, int64_t length, int64_t inner, int64_t columns, bool largest, bool last,
+                      int64_t* y);
+  // The sum of (x[i] - mean)^2.
+  float (*squares)(const float* x, int64_t n, float mean);
+  // y = (x - mean) * factor + offset. y may be x.
+  void (*standardise)(const float* x, float* y, int64_t n, float mean, float factor, float offset);
+};
+
+const LineTable& line_table();
+
+}  // namespace tenon::cpu

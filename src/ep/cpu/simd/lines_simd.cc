@@ -1,0 +1,115 @@
+#include "ep/cpu/simd/lines.h"
+
+#include "ep/cpu/ops/loops.h"
+#include "ep/cpu/simd/nearest.h"
+
+namespace tenon::cpu::TENON_ISA_NAMESPACE {
+
+namespace {
+
+template <bool kExclusive>
+void running_sum_as(const float* x, double* sums, float* y, int64_t n) {
+  TENON_INDEPENDENT_LOOP
+  for (int64_t i = 0; i < n; ++i) {
+    const double before = sums[i], next = before + static_cast<double>(x[i]);
+    y[i] = static_cast<float>(kExclusive ? before : next);
+    sums[i] = next;
+  }
+}
+
+void running_sum(const float* x, double* sums, float* y, int64_t n, bool exclusive) {
+  exclusive ? running_sum_as<true>(x, sums, y, n) : running_sum_as<false>(x, sums, y, n);
+}
+
+template <typename T, typename U>
+void add(const T* a, const T* b, T* y, int64_t n) {
+  TENON_INDEPENDENT_LOOP
+  for (int64_t i = 0; i < n; ++i) y[i] = static_cast<T>(static_cast<U>(a[i]) + static_cast<U>(b[i]));
+}
+
+// Columns that are worked on together: four vectors.
+constexpr int64_t kColumns = 4 * kLanes;
+
+template <bool kLargest, bool kLast>
+void arg_block(const float* x, int64_t length, int64_t inner, int64_t* y) {
+  const DF32 f;
+  const DI32 d;
+  VF32 best[4];
+  VI32 at[4];
+  for (int j = 0; j < 4; ++j) {
+    best[j] = hn::LoadU(f, x + j * kLanes);
+    at[j] = hn::Zero(d);
+  }
+  for (int64_t k = 1; k < length; ++k) {
+    const VI32 row = hn::Set(d, static_cast<int32_t>(k));
+    for (int j = 0; j < 4; ++j) {
+      const VF32 v = hn::LoadU(f, x + k * inner + j * kLanes), b = best[j];
+      const auto nan = hn::IsNaN(v), kept_nan = hn::IsNaN(b);
+      auto takes = hn::Or(kLargest ? hn::Gt(v, b) : hn::Lt(v, b), hn::AndNot(kept_nan, nan));
+      if (kLast) takes = hn::Or(takes, hn::Or(hn::Eq(v, b), hn::And(nan, kept_nan)));
+      best[j] = hn::IfThenElse(takes, v, b);
+      at[j] = hn::IfThenElse(hn::RebindMask(d, takes), row, at[j]);
+    }
+  }
+  alignas(64) int32_t places[kColumns];
+  for (int j = 0; j < 4; ++j) hn::Store(at[j], d, places + j * kLanes);
+  for (int64_t i = 0; i < kColumns; ++i) y[i] = places[i];
+}
+
+template <bool kLargest, bool kLast>
+void arg_columns_as(const float* x, int64_t length, int64_t inner, int64_t columns, int64_t* y) {
+  int64_t i = 0;
+  for (; i + kColumns <= columns; i += kColumns) arg_block<kLargest, kLast>(x + i, length, inner, y + i);
+  for (; i < columns; ++i) {
+    int64_t best = 0;
+    for (int64_t k = 1; k < length; ++k) {
+      const float v = x[k * inner + i], b = x[best * inner + i];
+      const bool nan = v != v, kept_nan = b != b;
+      if ((kLargest ? v > b : v < b) || (nan && !kept_nan) || (kLast && (v == b || (nan && kept_nan)))) best = k;
+    }
+    y[i] = best;
+  }
+}
+
+void arg_columns(const float* x, int64_t length, int64_t inner, int64_t columns, bool largest, bool last, int64_t* y) {
+  if (largest && last) return arg_columns_as<true, true>(x, length, inner, columns, y);
+  if (largest) return arg_columns_as<true, false>(x, length, inner, columns, y);
+  if (last) return arg_columns_as<false, true>(x, length, inner, columns, y);
+  arg_columns_as<false, false>(x, length, inner, columns, y);
+}
+
+float squares(const float* x, int64_t n, float mean) {
+  const DF32 f;
+  const VF32 centre = hn::Set(f, mean);
+  VF32 sums[4] = {hn::Zero(f), hn::Zero(f), hn::Zero(f), hn::Zero(f)};
+  int64_t i = 0;
+  for (; i + 4 * kLanes <= n; i += 4 * kLanes) {
+    for (int j = 0; j < 4; ++j) {
+      const VF32 d = hn::Sub(hn::LoadU(f, x + i + j * kLanes), centre);
+      sums[j] = hn::MulAdd(d, d, sums[j]);
+    }
+  }
+  for (; i + kLanes <= n; i += kLanes) {
+    const VF32 d = hn::Sub(hn::LoadU(f, x + i), centre);
+    sums[0] = hn::MulAdd(d, d, sums[0]);
+  }
+  float result = hn::GetLane(hn::SumOfLanes(f, hn::Add(hn::Add(sums[0], sums[1]), hn::Add(sums[2], sums[3]))));
+  for (; i < n; ++i) result += (x[i] - mean) * (x[i] - mean);
+  return result;
+}
+
+void standardise(const float* x, float* y, int64_t n, float mean, float factor, float offset) {
+  const DF32 f;
+  const VF32 m = hn::Set(f, mean), s = hn::Set(f, factor), o = hn::Set(f, offset);
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) hn::StoreU(hn::MulAdd(hn::Sub(hn::LoadU(f, x + i), m), s, o), f, y + i);
+  for (; i < n; ++i) y[i] = (x[i] - mean) * factor + offset;
+}
+
+}  // namespace
+
+extern const LineTable line_table;
+const LineTable line_table = {&running_sum, &add<int32_t, uint32_t>, &add<int64_t, uint64_t>, &arg_columns, &squares,
+                              &standardise};
+
+}  // namespace tenon::cpu::TENON_ISA_NAMESPACE

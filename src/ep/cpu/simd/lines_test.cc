@@ -1,0 +1,88 @@
+#include "ep/cpu/simd/lines.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <vector>
+
+#include "ep/cpu/simd/test_tables.h"
+
+TENON_TEST_TABLES(LineTable, line_table)
+
+namespace tenon::cpu {
+namespace {
+
+class Lines : public testing::TestWithParam<Isa> {};
+
+TEST_P(Lines, RunningSumsKeepWhatFloatsWouldLose) {
+  const LineTable& table = line_table_of(GetParam());
+  for (int64_t n : {1, 7, 16, 33}) {
+    std::vector<float> x(n, 1.0f), y(n + 1, 77.0f);
+    for (bool exclusive : {false, true}) {
+      std::vector<double> sums(n, 16777216.0);  // a float32 sum would stay here
+      table.running_sum(x.data(), sums.data(), y.data(), n, exclusive);
+      table.running_sum(x.data(), sums.data(), y.data(), n, exclusive);
+      for (int64_t i = 0; i < n; ++i) {
+        EXPECT_EQ(sums[i], 16777218.0);
+        EXPECT_EQ(y[i], exclusive ? 16777216.0f : 16777218.0f);
+      }
+      EXPECT_EQ(y[n], 77.0f);
+    }
+  }
+}
+
+TEST_P(Lines, IntegersWrapAround) {
+  const LineTable& table = line_table_of(GetParam());
+  std::vector<int32_t> a(37, INT32_MAX), b(37, 2);
+  table.add_i32(a.data(), b.data(), a.data(), 37);
+  for (int32_t sum : a) EXPECT_EQ(sum, INT32_MIN + 1);
+  std::vector<int64_t> c(37, INT64_MAX), d(37, 2);
+  table.add_i64(c.data(), d.data(), d.data(), 37);
+  for (int64_t sum : d) EXPECT_EQ(sum, INT64_MIN + 1);
+}
+
+TEST_P(Lines, PlacesOfExtremesWithTiesAndNaN) {
+  const LineTable& table = line_table_of(GetParam());
+  constexpr int64_t kLength = 9, kInner = 150;
+  std::vector<float> x(kLength * kInner);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i * 7919 % 5);
+  for (int64_t k : {3, 6}) x[k * kInner + 5] = x[k * kInner + 140] = NAN;
+  for (int64_t columns : {1, 16, 63, 64, 150})
+    for (bool largest : {true, false})
+      for (bool last : {true, false}) {
+        std::vector<int64_t> y(columns + 1, -7);
+        table.arg_columns(x.data(), kLength, kInner, columns, largest, last, y.data());
+        for (int64_t j = 0; j < columns; ++j) {
+          int64_t want = 0;
+          for (int64_t k = 1; k < kLength; ++k) {
+            const float v = x[k * kInner + j], b = x[want * kInner + j];
+            const bool same = v == b || (std::isnan(v) && std::isnan(b));
+            if ((largest ? v > b : v < b) || (std::isnan(v) && !std::isnan(b)) || (last && same)) want = k;
+          }
+          ASSERT_EQ(y[j], want) << "column " << j << " of " << columns;
+        }
+        ASSERT_EQ(y[columns], -7);
+      }
+}
+
+TEST_P(Lines, StandardisesRows) {
+  const LineTable& table = line_table_of(GetParam());
+  for (int64_t n : {1, 15, 16, 63, 64, 1000}) {
+    std::vector<float> x(n), y(n + 1, 77.0f);
+    double want = 0;
+    for (int64_t i = 0; i < n; ++i) {
+      x[i] = static_cast<float>(i * 37 % 101) * 0.25f;
+      want += (x[i] - 3.0) * (x[i] - 3.0);
+    }
+    EXPECT_NEAR(table.squares(x.data(), n, 3.0f), want, 1e-5 * want);
+    table.standardise(x.data(), y.data(), n, 3.0f, 0.5f, 0.25f);
+    for (int64_t i = 0; i < n; ++i) ASSERT_EQ(y[i], (x[i] - 3.0f) * 0.5f + 0.25f);
+    ASSERT_EQ(y[n], 77.0f);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Isas, Lines, testing::ValuesIn(testable_isas()),
+                         [](const auto& info) { return isa_name(info.param); });
+
+}  // namespace
+}  // namespace tenon::cpu
