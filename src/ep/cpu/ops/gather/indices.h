@@ -76,7 +76,12 @@ class ElementBox {
                        std::memory_order_relaxed);
           return;
         }
-        for (int64_t j = 0; j < n; ++j) offsets[j] = base + offsets[j] * axis_stride_ + (axis_ == last ? 0 : i + j);
+        if (axis_ == last) {  // whose stride is 1
+          for (int64_t j = 0; j < n; ++j) offsets[j] += base;
+        } else {
+          integer_table().wide[static_cast<int>(WideOp::kMul)](offsets.data(), 1, &axis_stride_, 0, offsets.data(), n);
+          for (int64_t j = 0; j < n; ++j) offsets[j] += base + i + j;
+        }
         body(first + i, offsets.data(), n);
       }
       int d = last - 1;

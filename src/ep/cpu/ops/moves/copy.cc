@@ -7,6 +7,7 @@
 
 #include "ep/cpu/simd/convert.h"
 #include "ep/cpu/simd/elementwise.h"
+#include "ep/cpu/simd/interleave.h"
 
 namespace tenon::cpu::nn {
 
@@ -58,7 +59,23 @@ void transpose_bytes(const uint8_t* src, int64_t src_stride, uint8_t* dst, int64
 }
 
 template <typename T>
+const Threes<T>& threes_of() {
+  if constexpr (sizeof(T) == 1) {
+    return interleave_table().bytes;
+  } else if constexpr (sizeof(T) == 2) {
+    return interleave_table().halves;
+  } else {
+    return interleave_table().words;
+  }
+}
+
+template <typename T>
 void transpose(const T* src, int64_t src_stride, T* dst, int64_t dst_stride, int64_t rows, int64_t columns) {
+  if constexpr (sizeof(T) <= 4) {
+    // Images of three channels.
+    if (columns == 3 && src_stride == 3) return threes_of<T>().apart(src, dst, dst_stride, rows);
+    if (rows == 3 && dst_stride == 3) return threes_of<T>().together(src, src_stride, dst, columns);
+  }
   if constexpr (sizeof(T) == 4) {
     eltwise_table().transpose32(src, src_stride, dst, dst_stride, rows, columns);
   } else if constexpr (sizeof(T) == 2) {
