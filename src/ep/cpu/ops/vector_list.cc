@@ -59,6 +59,7 @@ constexpr KernelEntry kRows[] = {
      &create_quantized_lstm},
     {"com.microsoft", "QuantizeLinear", 1, kAnyVersion, "quantize", &match_quantize, &create_quantize},
     {"com.microsoft", "DequantizeLinear", 1, kAnyVersion, "quantize", &match_quantize, &create_dequantize},
+    {"com.microsoft", "QLinearAveragePool", 1, kAnyVersion, "pool int8", &match_byte_pool, &create_byte_pool},
     {"com.microsoft", "QLinearSoftmax", 1, kAnyVersion, "softmax int8", &match_quantized_softmax,
      &create_qlinear_softmax},
     {"com.microsoft", "QLinearAdd", 1, kAnyVersion, "elementwise int8", &match_byte_binary, &create_byte_binary},

@@ -67,26 +67,25 @@ void dequantize(const uint8_t* x, const ByteStep& step, int64_t count, float* y)
 }
 
 void extremes(const float* x, int64_t count, float* low, float* high) {
-  F8 least = set8(*low), most = set8(*high), sum = zero8();
+  const DF32 f;
+  VF32 least[2] = {hn::Set(f, *low), hn::Set(f, *low)}, most[2] = {hn::Set(f, *high), hn::Set(f, *high)};
+  auto nan = hn::IsNaN(hn::Zero(f));
   int64_t i = 0;
-  for (; i + 8 <= count; i += 8) {
-    const F8 value = load8(x + i);
-    least = min8(least, value);
-    most = max8(most, value);
-    // A NaN stays in the sum, also where the minimum loses it.
-    sum = sum + value * zero8();
+  for (; i + 2 * kLanes <= count; i += 2 * kLanes) {
+    for (int j = 0; j < 2; ++j) {
+      const VF32 value = hn::LoadU(f, x + i + j * kLanes);
+      least[j] = hn::Min(least[j], value);
+      most[j] = hn::Max(most[j], value);
+      nan = hn::Or(nan, hn::IsNaN(value));  // the extremes may lose it
+    }
   }
-  float low_end = minimum8(least), high_end = maximum8(most);
-  bool lost = any_nan8(sum);
+  float low_end = hn::GetLane(hn::MinOfLanes(f, hn::Min(least[0], least[1])));
+  float high_end = hn::GetLane(hn::MaxOfLanes(f, hn::Max(most[0], most[1])));
+  bool lost = !hn::AllFalse(f, nan);
   for (; i < count; ++i) {
     low_end = x[i] < low_end ? x[i] : low_end;
     high_end = x[i] > high_end ? x[i] : high_end;
     lost |= x[i] != x[i];
-  }
-  // An infinity times 0 is NaN too: then look again.
-  if (lost) {
-    lost = false;
-    for (int64_t j = 0; j < count; ++j) lost |= x[j] != x[j];
   }
   *low = lost || *low != *low ? __builtin_nanf("") : low_end;
   *high = lost || *high != *high ? __builtin_nanf("") : high_end;

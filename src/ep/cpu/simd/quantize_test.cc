@@ -58,6 +58,24 @@ TEST_P(Quantize, SumsAreThoseOfTheBytes) {
   }
 }
 
+TEST_P(Quantize, ExtremesKeepANaN) {
+  for (size_t count : {1, 15, 32, 33, 100}) {
+    std::vector<float> x(count);
+    for (size_t i = 0; i < count; ++i) x[i] = static_cast<float>(i * 37 % 101) - 50;
+    float low = 0, high = 0;
+    quantize_table_of(GetParam()).extremes(x.data(), static_cast<int64_t>(count), &low, &high);
+    EXPECT_EQ(low, std::min(0.0f, *std::min_element(x.begin(), x.end())));
+    EXPECT_EQ(high, std::max(0.0f, *std::max_element(x.begin(), x.end())));
+    for (size_t at : {size_t{0}, count / 2, count - 1}) {
+      std::vector<float> with = x;
+      with[at] = NAN;
+      low = high = 0;
+      quantize_table_of(GetParam()).extremes(with.data(), static_cast<int64_t>(count), &low, &high);
+      EXPECT_TRUE(std::isnan(low) && std::isnan(high)) << at << " of " << count;
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Isas, Quantize, testing::ValuesIn(testable_isas()),
                          [](const auto& info) { return isa_name(info.param); });
 

@@ -3,11 +3,14 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <optional>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "ep/cpu/ops/narrow/operands.h"
 #include "ep/cpu/ops/pool/rows.h"
+#include "ep/cpu/ops/quantize/bytes.h"
 #include "ep/cpu/ops/vector_kernel.h"
 #include "ep/cpu/simd/elementwise.h"
 #include "ep/cpu/simd/pool.h"
@@ -42,21 +45,35 @@ int64_t padded_taps(const WindowAxis& axis, int64_t out) {
 
 int64_t outputs_a_piece(const WindowAxis& axis) { return std::min(kLine, (kLine - axis.reach()) / axis.stride + 1); }
 
+// X and Y of QLinearAveragePool.
+struct ByteOperands {
+  ref::ByteTensor x, y;
+};
+
 class PlainPool final : public Kernel {
  public:
-  PlainPool(PoolDesc pool, DataType type) : pool_(std::move(pool)), type_(type), row_(pool_.window.axes.back()) {
+  PlainPool(PoolDesc pool, DataType type, std::optional<ByteOperands> bytes)
+      : pool_(std::move(pool)), type_(type), bytes_(bytes), row_(pool_.window.axes.back()) {
     rows_ = pool_.batch * pool_.channels;
     for (size_t d = 0; d + 1 < pool_.window.axes.size(); ++d) rows_ *= pool_.window.axes[d].out;
     if (maximum()) return;
     for (int64_t out = 0; out < row_.out; ++out)
-      factors_.push_back(1.0f / static_cast<float>(divisor(row_, Inside(row_, out), out)));
+      divisors_.push_back(static_cast<float>(divisor(row_, Inside(row_, out), out)));
   }
 
   Status run(KernelContext& context) const override {
     const int64_t taps = row_.out * pool_.window.kernel_count();
+    Steps steps;
+    if (bytes_) {
+      // Sums of whole numbers are exact.
+      steps = {bytes_->x.step(context), bytes_->y.step(context)};
+      steps.y.scale /= std::exchange(steps.x.scale, 1.0f);
+    }
     context.pool->parallel_for(rows_, std::max<int64_t>(1, kTaps / taps), [&](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row) {
-        if (type_ == DataType::kUint8) {
+        if (bytes_) {
+          run_row<float>(context, row, pool_table().sum_f32, 0, steps);
+        } else if (type_ == DataType::kUint8) {
           run_row<uint8_t>(context, row, pool_table().maximum_u8, 0);
         } else if (type_ == DataType::kInt8) {
           run_row<int8_t>(context, row, pool_table().maximum_i8, std::numeric_limits<int8_t>::lowest());
@@ -69,7 +86,9 @@ class PlainPool final : public Kernel {
     });
     return {};
   }
-  std::string_view name() const override { return maximum() ? "max_pool plain" : "average_pool plain"; }
+  std::string_view name() const override {
+    return bytes_ ? "average_pool int8" : maximum() ? "max_pool plain" : "average_pool plain";
+  }
 
  private:
   bool maximum() const { return pool_.kind == PoolDesc::Kind::kMax; }
@@ -126,9 +145,13 @@ class PlainPool final : public Kernel {
     int64_t first_ = 0, divisor_ = 1;
   };
 
-  // T is the type of the loops: float for every float type.
+  struct Steps {
+    ByteStep x, y;
+  };
+
+  // T is the type of the loops: float for every float type, and for bytes with steps.
   template <typename T>
-  void run_row(KernelContext& context, int64_t row, PoolTap<T> tap, T start) const {
+  void run_row(KernelContext& context, int64_t row, PoolTap<T> tap, T start, const Steps& steps = {}) const {
     const OuterTaps outer(*this, row);
     const int64_t piece = outputs_a_piece(row_);
     for (int64_t begin = 0; begin < row_.out; begin += piece) {
@@ -139,7 +162,7 @@ class PlainPool final : public Kernel {
       alignas(64) T sums[kLine], widened[kLine], results[kLine];
       const T* line = nullptr;
       outer.each_row([&](int64_t element) {
-        const T* const from = read(context, element + low, high - low, line == nullptr ? sums : widened);
+        const T* const from = read(context, element + low, high - low, line == nullptr ? sums : widened, steps);
         if (line == nullptr && outer.count() == 1) {
           line = from;
         } else if (line == nullptr) {
@@ -160,33 +183,57 @@ class PlainPool final : public Kernel {
       }
       if constexpr (std::is_same_v<T, float>) {
         if (!maximum()) {
-          const auto multiply = eltwise_table().binary[static_cast<int>(Binary::kMul)];
-          const float factor = 1.0f / static_cast<float>(outer.divisor());
-          multiply(y, 1, factors_.data() + begin, 1, y, end - begin);
-          multiply(y, 1, &factor, 0, y, end - begin);
+          const auto outer_divisor = static_cast<float>(outer.divisor());
+          const auto apply = [&](Binary op, const float* x, const float* by, int64_t stride, float* to) {
+            eltwise_table().binary[static_cast<int>(op)](x, 1, by, stride, to, end - begin);
+          };
+          apply(Binary::kMul, divisors_.data() + begin, &outer_divisor, 0, widened);
+          apply(Binary::kDiv, y, widened, 1, y);
         }
-        end_floats(type_, context.outputs[0], row * row_.out + begin, end - begin, y);
+        close(context, row * row_.out + begin, end - begin, y, steps);
       }
     }
   }
   template <typename T>
-  const T* read(KernelContext& context, int64_t at, int64_t n, T* buffer) const {
-    if constexpr (std::is_same_v<T, float>) return read_floats(type_, context.inputs[0], at, n, buffer);
+  const T* read(KernelContext& context, int64_t at, int64_t n, T* buffer, const Steps& steps) const {
+    if constexpr (std::is_same_v<T, float>) {
+      if (!bytes_) return read_floats(type_, context.inputs[0], at, n, buffer);
+      quantize_table().dequantize(context.input<uint8_t>(0) + at, steps.x, n, buffer);
+      return buffer;
+    }
     return context.input<T>(0) + at;
   }
+  // Where outputs from `at` on are made; close() puts them where they belong.
   template <typename T>
   T* open(KernelContext& context, int64_t at, T* buffer) const {
-    if constexpr (std::is_same_v<T, float>) return begin_floats(type_, context.outputs[0], at, buffer);
+    if constexpr (std::is_same_v<T, float>) {
+      return bytes_ ? buffer : begin_floats(type_, context.outputs[0], at, buffer);
+    }
     return context.output<T>(0) + at;
+  }
+  void close(KernelContext& context, int64_t at, int64_t n, const float* y, const Steps& steps) const {
+    if (!bytes_) return end_floats(type_, context.outputs[0], at, n, y);
+    quantize_table().quantize(y, steps.y, n, context.output<uint8_t>(0) + at);
   }
 
   const PoolDesc pool_;
   const DataType type_;
+  const std::optional<ByteOperands> bytes_;
   const WindowAxis row_;  // the last axis
   int64_t rows_ = 0;      // of the output
-  // AveragePool: one over the taps of each output along the last axis.
-  std::vector<float> factors_;
+  // AveragePool: the taps of each output along the last axis.
+  std::vector<float> divisors_;
 };
+
+Status match_windows(const PoolDesc& pool, const Shape& y) {
+  TENON_UNSUPPORTED_IF(pool.window.axes.empty() || y.element_count() == 0, "There are no windows.");
+  for (const WindowAxis& axis : pool.window.axes)
+    for (int64_t out = 0; out < axis.out; ++out)
+      TENON_UNSUPPORTED_IF(Inside(axis, out).count() == 0, "Some windows hold no input.");
+  TENON_UNSUPPORTED_IF(pool.window.axes.back().reach() > kLine / 2, "The windows are {} elements wide.",
+                       pool.window.axes.back().reach());
+  return {};
+}
 
 }  // namespace
 
@@ -201,18 +248,39 @@ Status match_plain_pool(const KernelNode& node) {
   TENON_TRY_ASSIGN(const PoolDesc pool, read_pool(*node.node, x.shape));
   TENON_INVALID_IF(!(pool.output() == y.shape) || y.type != x.type, "The output is {}{}, not {}{}.",
                    data_type_name(y.type), y.shape.to_string(), data_type_name(x.type), pool.output().to_string());
-  TENON_UNSUPPORTED_IF(pool.window.axes.empty() || y.shape.element_count() == 0, "There are no windows.");
-  for (const WindowAxis& axis : pool.window.axes)
-    for (int64_t out = 0; out < axis.out; ++out)
-      TENON_UNSUPPORTED_IF(Inside(axis, out).count() == 0, "Some windows hold no input.");
-  TENON_UNSUPPORTED_IF(pool.window.axes.back().reach() > kLine / 2, "The windows are {} elements wide.",
-                       pool.window.axes.back().reach());
-  return {};
+  return match_windows(pool, y.shape);
 }
 
 Result<std::unique_ptr<Kernel>> create_plain_pool(const KernelNode& node) {
   TENON_TRY_ASSIGN(PoolDesc pool, read_pool(*node.node, node.inputs[0].shape));
-  return std::unique_ptr<Kernel>(std::make_unique<PlainPool>(std::move(pool), node.inputs[0].type));
+  return std::unique_ptr<Kernel>(std::make_unique<PlainPool>(std::move(pool), node.inputs[0].type, std::nullopt));
+}
+
+Status match_byte_pool(const KernelNode& node) {
+  for (std::span<const TensorSpec> specs : {node.inputs, node.outputs})
+    for (const TensorSpec& spec : specs)
+      TENON_UNSUPPORTED_IF(spec.present() && (spec.layout != Layout::kPlain || spec.dynamic),
+                           "A tensor is not plain, or its size is not known beforehand.");
+  TENON_TRY_ASSIGN(const QuantizedPoolDesc desc, read_quantized_pool(*node.node, input_spec(node, 0).shape));
+  TENON_UNSUPPORTED_IF(desc.channels_last, "The channels are the last axis.");
+  TENON_INVALID_IF(desc.output != output_spec(node, 0).shape, "The output has shape {} instead of {}.",
+                   output_spec(node, 0).shape.to_string(), desc.output.to_string());
+  for (const WindowAxis& axis : desc.pool.window.axes)
+    TENON_UNSUPPORTED_IF(desc.pool.count_include_pad && axis.out > 0 && padded_taps(axis, axis.out - 1) != axis.kernel,
+                         "Windows reach beyond the padding.");
+  return match_windows(desc.pool, desc.output);
+}
+
+Result<std::unique_ptr<Kernel>> create_byte_pool(const KernelNode& node) {
+  TENON_TRY_ASSIGN(QuantizedPoolDesc desc, read_quantized_pool(*node.node, node.inputs[0].shape));
+  TENON_TRY_ASSIGN(const QuantizedForm form, read_quantized_form(*node.node));
+  for (size_t input : {form.x[0].scale, form.y.scale})
+    TENON_INVALID_IF(!input_spec(node, input).present(), "{} needs input {}, which is absent.", node.node->op_type,
+                     input);
+  ByteOperands bytes;
+  TENON_TRY_ASSIGN(bytes.x, ref::byte_tensor(node, form.x[0], node.inputs[0].type));
+  TENON_TRY_ASSIGN(bytes.y, ref::byte_tensor(node, form.y, node.outputs[0].type));
+  return std::unique_ptr<Kernel>(std::make_unique<PlainPool>(std::move(desc.pool), node.inputs[0].type, bytes));
 }
 
 }  // namespace tenon::cpu::nn

@@ -7,5 +7,8 @@ namespace tenon::cpu::nn {
 
 Status match_plain_pool(const KernelNode& node);
 Result<std::unique_ptr<Kernel>> create_plain_pool(const KernelNode& node);
+// QLinearAveragePool.
+Status match_byte_pool(const KernelNode& node);
+Result<std::unique_ptr<Kernel>> create_byte_pool(const KernelNode& node);
 
 }  // namespace tenon::cpu::nn

@@ -70,11 +70,66 @@ class RunKernel final : public Kernel {
   int64_t count_ = 0, run_ = 1;
 };
 
+// Runs of integers of 16 and 32 bits with one scale and zero point.
+class WideRunKernel final : public Kernel {
+ public:
+  WideRunKernel(const KernelNode& node, const QuantizationDesc& desc)
+      : desc_(desc), type_(node.inputs[0].type), count_(node.inputs[0].shape.element_count()) {
+    run_ = desc.granularity == QuantizationDesc::Granularity::kTensor ? std::max<int64_t>(count_, 1) : desc.inner;
+  }
+
+  Status run(KernelContext& context) const override {
+    if (type_ == DataType::kInt32) {
+      run_as<int32_t>(context);
+    } else if (type_ == DataType::kInt16) {
+      run_as<int16_t>(context);
+    } else {
+      run_as<uint16_t>(context);
+    }
+    return {};
+  }
+  std::string_view name() const override { return "dequantize integers"; }
+
+ private:
+  template <typename T>
+  void run_as(KernelContext& context) const {
+    const auto* const scales = context.input<float>(1);
+    const auto* const zeros = context.input<T>(2);
+    context.pool->parallel_for(count_, kGrain, [&](int64_t begin, int64_t end) {
+      while (begin < end) {
+        const int64_t parameter = desc_.parameter_of(begin);
+        const int64_t n = std::min(end, (begin / run_ + 1) * run_) - begin;
+        const float scale = scales[parameter];
+        const T* const x = context.input<T>(0) + begin;
+        float* const y = context.output<float>(0) + begin;
+        const T zero = zeros == nullptr ? T(0) : zeros[parameter];
+        if (sizeof(T) == 4 && zero != 0) {
+          // The difference is exact; its product with the scale is one of float32.
+          for (int64_t i = 0; i < n; ++i) y[i] = static_cast<float>(int64_t{x[i]} - int64_t{zero}) * scale;
+        } else {
+          for (int64_t i = 0; i < n; ++i) y[i] = static_cast<float>(int32_t{x[i]} - int32_t{zero}) * scale;
+        }
+        begin += n;
+      }
+    });
+  }
+
+  const QuantizationDesc desc_;
+  const DataType type_;
+  int64_t count_ = 0, run_ = 1;
+};
+
+bool is_wide_integer(DataType type) {
+  return type == DataType::kInt32 || type == DataType::kInt16 || type == DataType::kUint16;
+}
+
 Result<std::unique_ptr<Kernel>> create_runs(const KernelNode& node, bool quantizes) {
   TENON_TRY_ASSIGN(const QuantizationDesc desc,
                    read_quantization(*node.node, node.inputs[0].shape, node.inputs[1].shape));
   TENON_INVALID_IF(node.outputs[0].shape != node.inputs[0].shape, "{} of {} makes {}.", node.node->op_type,
                    node.inputs[0].shape.to_string(), node.outputs[0].shape.to_string());
+  if (!quantizes && is_wide_integer(node.inputs[0].type))
+    return std::unique_ptr<Kernel>(std::make_unique<WideRunKernel>(node, desc));
   return std::unique_ptr<Kernel>(std::make_unique<RunKernel>(node, desc, quantizes));
 }
 
@@ -145,10 +200,10 @@ Status match_quantize(const KernelNode& node) {
   const bool quantizes = node.node->op_type == "QuantizeLinear";
   const TensorSpec& bytes = quantizes ? output_spec(node, 0) : input_spec(node, 0);
   const TensorSpec& floats = quantizes ? input_spec(node, 0) : output_spec(node, 0);
-  TENON_UNSUPPORTED_IF(
-      !is_byte(bytes) || floats.type != DataType::kFloat || input_spec(node, 1).type != DataType::kFloat,
-      "{} between {} and {} has no fast kernel.", node.node->op_type, data_type_name(floats.type),
-      data_type_name(bytes.type));
+  TENON_UNSUPPORTED_IF(!(is_byte(bytes) || (!quantizes && is_wide_integer(bytes.type))) ||
+                           floats.type != DataType::kFloat || input_spec(node, 1).type != DataType::kFloat,
+                       "{} between {} and {} has no fast kernel.", node.node->op_type, data_type_name(floats.type),
+                       data_type_name(bytes.type));
   const TensorSpec& zero = input_spec(node, 2);
   TENON_UNSUPPORTED_IF(zero.present() && (zero.type != bytes.type || zero.shape != input_spec(node, 1).shape),
                        "The zero point is no {} of shape {}.", data_type_name(bytes.type),
