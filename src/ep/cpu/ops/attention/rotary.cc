@@ -1,6 +1,7 @@
 // RotaryEmbedding of ai.onnx and com.microsoft. The loops run over contiguous halves of a head on every thread.
 #include "ops/rotary.h"
 #include "ep/api/input_shapes.h"
+#include "ep/cpu/ops/loops.h"
 #include "ep/cpu/ops/reference_kernel.h"
 
 namespace tenon::cpu::ref {
@@ -19,11 +20,16 @@ void turn(const RotaryDesc& desc, const void* x, const void* cos, const void* si
   T* const to = static_cast<T*>(y) + at;
   const T* const c = static_cast<const T*>(cos) + row * half;
   const T* const s = static_cast<const T*>(sin) + row * half;
-  const int64_t step = desc.interleaved ? 2 : 1, apart = desc.interleaved ? 1 : half;
-  for (int64_t i = 0; i < half; ++i) {
-    const C a = from[i * step], b = from[i * step + apart];
-    to[i * step] = T(static_cast<C>(c[i]) * a - static_cast<C>(s[i]) * b);
-    to[i * step + apart] = T(static_cast<C>(s[i]) * a + static_cast<C>(c[i]) * b);
+  const auto pair = [&](int64_t i, int64_t first, int64_t second) {
+    const C a = from[first], b = from[second];
+    to[first] = T(static_cast<C>(c[i]) * a - static_cast<C>(s[i]) * b);
+    to[second] = T(static_cast<C>(s[i]) * a + static_cast<C>(c[i]) * b);
+  };
+  if (desc.interleaved) {
+    for (int64_t i = 0; i < half; ++i) pair(i, 2 * i, 2 * i + 1);
+  } else {
+    TENON_INDEPENDENT_LOOP
+    for (int64_t i = 0; i < half; ++i) pair(i, i, half + i);
   }
   for (int64_t i = desc.turned; i < desc.depth; ++i) to[i] = from[i];
 }

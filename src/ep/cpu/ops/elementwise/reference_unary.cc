@@ -85,7 +85,13 @@ void loop(const void* x, void* y, int64_t count, double, double) {
   const X* from = static_cast<const X*>(x);
   Y* to = static_cast<Y*>(y);
   TENON_INDEPENDENT_LOOP
-  for (int64_t i = 0; i < count; ++i) to[i] = Y(Op::apply(static_cast<Compute<X>>(from[i])));
+  for (int64_t i = 0; i < count; ++i) {
+    if constexpr (requires { Op::apply_bits(from[i]); }) {
+      to[i] = Y(Op::apply_bits(from[i]));
+    } else {
+      to[i] = Y(Op::apply(static_cast<Compute<X>>(from[i])));
+    }
+  }
 }
 
 template <typename Op, typename Types>
@@ -130,6 +136,9 @@ struct BitwiseNot {
   }
 };
 struct IsNaN {
+  // Of 16 bits, without widening.
+  static bool apply_bits(Float16 x) { return (x.bits & 0x7fff) > 0x7c00; }
+  static bool apply_bits(BFloat16 x) { return (x.bits & 0x7fff) > 0x7f80; }
   template <typename T>
   static bool apply(T x) {
     return std::isnan(x);

@@ -4,9 +4,11 @@
 #include <optional>
 #include <utility>
 
+#include "ep/cpu/ops/conv/support.h"
 #include "ep/cpu/ops/ml/features.h"
 #include "ep/cpu/ops/ml/scores.h"
 #include "ep/cpu/ops/sequence/objects.h"
+#include "ep/cpu/simd/gemm.h"
 #include "ops/attributes.h"
 
 namespace tenon::cpu::ref {
@@ -38,6 +40,56 @@ void each_row(KernelContext& context, const FeatureRows& x, ReadFeatures read, i
     }
   });
 }
+
+// X times the coefficients plus the intercepts, in float32, a block of rows at a time.
+class LinearScores {
+ public:
+  LinearScores(const std::vector<float>& coefficients, std::vector<float> intercepts, int64_t features)
+      : features_(features), targets_(std::ssize(intercepts)), intercepts_(std::move(intercepts)) {
+    packed_ = aligned_floats(std::max<int64_t>(1, gemm_packed_floats(features_, targets_)));
+    if (packed_ != nullptr)
+      gemm_table().pack(coefficients.data(), 1, features_, features_, targets_, 0, gemm_panels(targets_),
+                        packed_.get());
+  }
+  bool has_memory() const { return packed_ != nullptr; }
+
+  // body(row, scores) for each row of features; `scores` has room for `width` numbers, the targets' first.
+  template <typename Body>
+  void each_row(KernelContext& context, const FeatureRows& x, ReadFeatures read, int64_t width,
+                const Body& body) const {
+    width = std::max(width, targets_);
+    context.pool->parallel_for(x.rows, row_grain(features_ * targets_), [&](int64_t begin, int64_t end) {
+      constexpr int64_t kBlock = 8 * kGemmRows;
+      std::vector<float> rows(std::min(kBlock, end - begin) * features_), scores(std::min(kBlock, end - begin) * width);
+      for (int64_t first = begin; first < end; first += kBlock) {
+        const int64_t count = std::min(kBlock, end - first);
+        read(context.inputs[0], first * features_, count * features_, rows.data());
+        std::fill(scores.begin(), scores.end(), 0.0f);
+        if (features_ > 0) {
+          gemm_table().run({.a = rows.data(),
+                            .lda = features_,
+                            .b = packed_.get(),
+                            .panel_stride = features_ * kGemmPanel,
+                            .c = scores.data(),
+                            .ldc = width,
+                            .m = count,
+                            .n = targets_,
+                            .k = features_,
+                            .bias = intercepts_.data()});
+        } else {
+          for (int64_t i = 0; i < count; ++i)
+            std::copy(intercepts_.begin(), intercepts_.end(), scores.begin() + i * width);
+        }
+        for (int64_t i = 0; i < count; ++i) body(first + i, std::span(scores).subspan(i * width, width));
+      }
+    });
+  }
+
+ private:
+  int64_t features_, targets_;
+  std::vector<float> intercepts_;
+  std::shared_ptr<float> packed_;
+};
 
 // The classes that a classifier writes: the model's, or "0" and "1" where it has not two of them.
 class LabelWriter {
@@ -97,13 +149,11 @@ Result<RefImpl> make_linear_classifier(RefNode& node) {
   TENON_TRY(require_output(node, 0, Shape{x.rows}));
   TENON_TRY(require_output(node, 1, Shape{x.rows, columns}));
   RefImpl impl;
-  impl.run = [x, read, columns, targets, transform, writer = LabelWriter(labels),
-              coefficients = std::move(coefficients),
-              intercepts = std::move(intercepts)](KernelContext& context) -> Status {
-    each_row(context, x, read, x.features * targets, [&](int64_t r, const float* row) {
-      std::vector<float> scores(std::max(columns, targets));
-      for (int64_t t = 0; t < targets; ++t)
-        scores[t] = static_cast<float>(dot(row, &coefficients[t * x.features], x.features) + intercepts[t]);
+  const LinearScores linear(coefficients, std::move(intercepts), x.features);
+  if (!linear.has_memory()) return resource_exhausted("There is no memory for {} coefficients.", coefficients.size());
+  impl.run = [x, read, columns, targets, transform, linear,
+              writer = LabelWriter(labels)](KernelContext& context) -> Status {
+    linear.each_row(context, x, read, columns, [&](int64_t r, std::span<float> scores) {
       if (targets == 1) {
         writer.write_second(context, r, scores[0] > 0);
       } else {
@@ -139,14 +189,13 @@ Result<RefImpl> make_linear_regressor(RefNode& node) {
   intercepts.resize(targets, 0);
   TENON_TRY(require_output(node, 0, Shape{x.rows, targets}));
   RefImpl impl;
-  impl.run = [x, read, targets, transform, coefficients = std::move(coefficients),
-              intercepts = std::move(intercepts)](KernelContext& context) -> Status {
-    each_row(context, x, read, x.features * targets, [&](int64_t r, const float* row) {
-      const std::span<float> scores(context.output<float>(0) + r * targets, targets);
-      for (int64_t t = 0; t < targets; ++t)
-        scores[t] = static_cast<float>(dot(row, &coefficients[t * x.features], x.features) + intercepts[t]);
+  const LinearScores linear(coefficients, std::move(intercepts), x.features);
+  if (!linear.has_memory()) return resource_exhausted("There is no memory for {} coefficients.", coefficients.size());
+  impl.run = [x, read, targets, transform, linear](KernelContext& context) -> Status {
+    linear.each_row(context, x, read, targets, [&](int64_t r, std::span<float> scores) {
       // One target is no distribution; what ONNX Runtime does to it is the inverse of the normal one's alone.
       if (targets > 1 || transform == PostTransform::kProbit) transform_scores(scores, transform);
+      std::copy(scores.begin(), scores.end(), context.output<float>(0) + r * targets);
     });
     return {};
   };
