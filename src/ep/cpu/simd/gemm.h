@@ -40,7 +40,7 @@ inline constexpr int64_t kGemmNarrowRows = 4;
 // Whether a product takes less time than packing B first. Where B is transposed it is dot products, which read B again
 // for every four rows.
 inline constexpr bool gemm_takes_plain(int64_t m, int64_t k, bool trans_b) {
-  return m <= (trans_b ? (k >= 256 ? 12 : 4) : 24);
+  return m <= (trans_b ? (k >= 256 ? 12 : 4) : 16);
 }
 
 struct GemmTable {

@@ -10,6 +10,7 @@ namespace {
 
 // B blocks of kGemmDepth x kBlockColumns stay in L2 while the rows pass.
 constexpr int64_t kBlockColumns = 128;
+constexpr int64_t kLargePlain = 128 << 10, kPlainDepth = 32;
 
 TENON_INLINE int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
@@ -94,9 +95,13 @@ template <typename B>
 void run_blocks(const GemmTask& task, const typename B::Element* b, FinishTile finish) {
   // Few rows of A stay in L1 whatever the depth.
   const int64_t depth_blocks = task.m <= kGemmNarrowRows ? 1 : (task.k + kGemmDepth - 1) / kGemmDepth;
-  const int64_t depth = depth_blocks <= 1 ? task.k : (task.k + depth_blocks - 1) / depth_blocks;
-  for (int64_t n1 = 0; n1 < task.n; n1 += kBlockColumns) {
-    const int64_t n_end = least(task.n, n1 + kBlockColumns);
+  int64_t depth = depth_blocks <= 1 ? task.k : (task.k + depth_blocks - 1) / depth_blocks;
+  int64_t block_columns = kBlockColumns;
+  // A large B that is read once comes as whole rows, a few at a time: so the prefetchers keep up.
+  if (!B::kPacked && task.m <= B::kMostRows && task.k * task.n >= kLargePlain && task.residual != task.c)
+    depth = kPlainDepth, block_columns = task.n;
+  for (int64_t n1 = 0; n1 < task.n; n1 += block_columns) {
+    const int64_t n_end = least(task.n, n1 + block_columns);
     for (int64_t k0 = 0; k0 == 0 || k0 < task.k; k0 += depth) {
       for (int64_t m = 0, rows = 0; m < task.m; m += rows) {
         rows = tile_rows<B::kMostRows>(m, task.m);
@@ -188,26 +193,32 @@ void run(const GemmTask& task) {
   return run_blocks<NarrowB<Half>>(task, task.narrow_b, finish);
 }
 
+// One panel of B from columns that are no neighbours, or of fewer than 16 columns.
+void pack_panel(const float* in, int64_t row_stride, int64_t column_stride, int64_t k, int64_t columns, float* out) {
+  int64_t p = 0;
+  if (columns == kGemmPanel && row_stride == 1)
+    for (; p + 4 <= k; p += 4)
+      for (int64_t j = 0; j < kGemmPanel; j += 4)
+        transpose4x4(in + j * column_stride + p, column_stride, out + p * kGemmPanel + j, kGemmPanel);
+  for (; p < k; ++p)
+    for (int64_t j = 0; j < kGemmPanel; ++j)
+      out[p * kGemmPanel + j] = j < columns ? in[p * row_stride + j * column_stride] : 0.0f;
+}
+
 void pack(const float* b, int64_t row_stride, int64_t column_stride, int64_t k, int64_t n, int64_t first, int64_t last,
           float* packed) {
-  for (int64_t panel = first; panel < last; ++panel) {
+  constexpr int64_t kTogether = 8;  // panels: eight cache lines of each row of B
+  for (int64_t panel = first, count = 1; panel < last; panel += count) {
     float* const out = packed + panel * k * kGemmPanel;
     const float* const in = b + panel * kGemmPanel * column_stride;
-    const int64_t columns = least(kGemmPanel, n - panel * kGemmPanel);
-    if (columns == kGemmPanel && column_stride == 1) {
-      for (int64_t p = 0; p < k; ++p)
+    count = column_stride == 1 ? least(least(kTogether, last - panel), n / kGemmPanel - panel) : 0;
+    for (int64_t p = 0; count > 0 && p < k; ++p)
+      for (int64_t i = 0; i < count; ++i)
         for (int64_t j = 0; j < kGemmPanel; j += kWide)
-          store_wide(out + p * kGemmPanel + j, load_wide(in + p * row_stride + j));
-      continue;
-    }
-    int64_t p = 0;
-    if (columns == kGemmPanel && row_stride == 1)
-      for (; p + 4 <= k; p += 4)
-        for (int64_t j = 0; j < kGemmPanel; j += 4)
-          transpose4x4(in + j * column_stride + p, column_stride, out + p * kGemmPanel + j, kGemmPanel);
-    for (; p < k; ++p)
-      for (int64_t j = 0; j < kGemmPanel; ++j)
-        out[p * kGemmPanel + j] = j < columns ? in[p * row_stride + j * column_stride] : 0.0f;
+          store_wide(out + (i * k + p) * kGemmPanel + j, load_wide(in + p * row_stride + i * kGemmPanel + j));
+    if (count > 0) continue;
+    count = 1;
+    pack_panel(in, row_stride, column_stride, k, least(kGemmPanel, n - panel * kGemmPanel), out);
   }
 }
 
