@@ -19,6 +19,7 @@ ONNX_VERSION = "1.23.2"
 ORT_VERSION = "1.31.1"
 DOMAINS = ("", "ai.onnx.ml", "ai.onnx.preview")
 CONTRIB_DOMAIN = "com.microsoft"
+BLOCKED_DOMAIN = "com.microsoft.nchwc"  # of models that onnxruntime has written for one kind of machine
 # Operators that ONNX Runtime has in ai.onnx beyond the standard, and that exporters and optimisers write.
 ORT_IN_ONNX = ("SimplifiedLayerNormalization",)
 TABLE = pathlib.Path(__file__).resolve().parent.parent / "src" / "graph" / "schema_table.inc"
@@ -142,7 +143,7 @@ def has_body(schema):
 def all_schemas():
     schemas = [s for s in onnx.defs.get_all_schemas_with_history() if s.domain in DOMAINS]
     schemas += [s for s in onnxruntime_state.get_all_operator_schema()
-                if s.domain == CONTRIB_DOMAIN or (s.domain == "" and s.name in ORT_IN_ONNX)]
+                if s.domain in (CONTRIB_DOMAIN, BLOCKED_DOMAIN) or (s.domain == "" and s.name in ORT_IN_ONNX)]
     return schemas
 
 

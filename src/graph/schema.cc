@@ -250,7 +250,7 @@ std::optional<Schema> find_schema(std::string_view domain, std::string_view name
 int newest_opset(std::string_view domain) {
   if (plain(domain).empty()) return kNewestOnnxOpset;
   if (domain == "ai.onnx.ml") return kNewestMlOpset;
-  return domain == kContribDomain || domain == "ai.onnx.preview" ? 1 : 0;
+  return domain == kContribDomain || domain == "com.microsoft.nchwc" || domain == "ai.onnx.preview" ? 1 : 0;
 }
 
 int newest_readable_opset(std::string_view domain) { return domain == kContribDomain ? INT_MAX : newest_opset(domain); }

@@ -114,6 +114,17 @@ ValueId Expansion::scalar(double value, DataType type) {
   return type == DataType::kFloat ? number : cast(number, type);
 }
 
+ValueId Expansion::numbers(std::span<const float> values) {
+  std::byte* data = nullptr;
+  Result<ConstantRef> made = make_constant(DataType::kFloat, Shape{std::ssize(values)}, &data);
+  if (!made.ok()) {
+    fail(made.status());
+    return new_value();
+  }
+  std::copy(values.begin(), values.end(), reinterpret_cast<float*>(data));
+  return graph_.add_constant(node_.label(graph_) + ":" + std::to_string(made_++), *std::move(made));
+}
+
 ValueId Expansion::sizes(ValueId id, int64_t begin, int64_t end) {
   return add("Shape", {id}, {integer("start", begin), integer("end", end)});
 }

@@ -50,6 +50,8 @@ class Expansion {
   // Null where the node leaves it out, or the model does not read it.
   ValueId out(size_t output) const { return output < node_.outputs.size() ? node_.outputs[output] : kNoValue; }
   const Value& value(ValueId id) const { return graph_.value(id); }
+  // The graph around the node; nodes that are replaced are still there.
+  const Graph& graph() const { return graph_; }
   DataType type(ValueId id) const { return id == kNoValue ? DataType::kUndefined : graph_.value(id).type; }
   // -1 where it is not known.
   int rank(ValueId id) const;
@@ -67,8 +69,9 @@ class Expansion {
   // A value that a node will make.
   ValueId new_value();
 
-  // Constants: a number of type `type`, integers as int64.
+  // Constants: a number of type `type`, numbers as float32, integers as int64.
   ValueId scalar(double value, DataType type);
+  ValueId numbers(std::span<const float> values);
   ValueId constant(std::span<const int64_t> values, bool is_scalar = false);
   ValueId constant(std::initializer_list<int64_t> values) { return constant(std::span(values.begin(), values.size())); }
   // The sizes of dimensions [begin, end) of a value, as int64 of one dimension.
@@ -91,6 +94,11 @@ class Expansion {
   int made_ = 0;
 };
 
+// An activation by the name that fused operators give it; `parameters` are its own.
+void activate(Expansion& to, ValueId x, std::string_view name, const std::vector<float>& parameters, ValueId result);
+// The attributes that a window has in ai.onnx, as the node states them.
+SetAttributes window_attributes(const Expansion& to, std::initializer_list<std::string_view> names);
+
 // Puts nodes in, or leaves the node as it is by putting none.
 using Expand = void (*)(Expansion& to);
 struct Row {
@@ -103,6 +111,7 @@ struct Row {
 #define TENON_EXPAND_FAMILIES(X) \
   X(activation_rows)             \
   X(attention_rows)              \
+  X(blocked_rows)                \
   X(gate_rows)                   \
   X(matmul_rows)                 \
   X(move_rows)                   \

@@ -5,9 +5,6 @@
 
 namespace tenon::expand {
 
-namespace {
-
-// An activation by the name that fused operators give it; `parameters` are its own.
 void activate(Expansion& to, ValueId x, std::string_view name, const std::vector<float>& parameters, ValueId result) {
   const auto parameter = [&](size_t i, float fallback) { return i < parameters.size() ? parameters[i] : fallback; };
   if (name.empty()) {
@@ -26,6 +23,19 @@ void activate(Expansion& to, ValueId x, std::string_view name, const std::vector
     to.fail(unsupported("{} has the activation \"{}\", which is not known.", to.node().op_type, name));
   }
 }
+
+SetAttributes window_attributes(const Expansion& to, std::initializer_list<std::string_view> names) {
+  SetAttributes set;
+  for (const Attribute& attribute : to.node().attributes) {
+    if (std::find(names.begin(), names.end(), attribute.name) == names.end()) continue;
+    if (attribute.kind == AttributeKind::kInt) set.push_back(integer(attribute.name, attribute.i));
+    if (attribute.kind == AttributeKind::kInts) set.push_back(integers(attribute.name, attribute.ints));
+    if (attribute.kind == AttributeKind::kString) set.push_back(text(attribute.name, attribute.s));
+  }
+  return set;
+}
+
+namespace {
 
 // Batch dimensions and the first of a matrix trade places, and then the two of the matrix.
 std::vector<int64_t> matrix_order(int rank, bool batch, bool matrix) {
@@ -87,18 +97,6 @@ void fused_gemm(Expansion& to) {
     if (const auto value = attributes.find_number(name)) parameters.push_back(*value);
   }
   activate(to, product, attributes.find_text("activation").value_or(""), parameters, to.out(0));
-}
-
-// The attributes that a window has in ai.onnx, as the node states them.
-SetAttributes window_attributes(const Expansion& to, std::initializer_list<std::string_view> names) {
-  SetAttributes set;
-  for (const Attribute& attribute : to.node().attributes) {
-    if (std::find(names.begin(), names.end(), attribute.name) == names.end()) continue;
-    if (attribute.kind == AttributeKind::kInt) set.push_back(integer(attribute.name, attribute.i));
-    if (attribute.kind == AttributeKind::kInts) set.push_back(integers(attribute.name, attribute.ints));
-    if (attribute.kind == AttributeKind::kString) set.push_back(text(attribute.name, attribute.s));
-  }
-  return set;
 }
 
 std::vector<int64_t> channels_first(int rank) {
