@@ -61,7 +61,10 @@ void convolve(Expansion& to) {
   if (!to.status().ok()) return;
   const Shape& shape = weights->shape;
   const ValueId plain = plain_weights(to, shape, block);
-  ValueId y = to.add("Conv", {filled(to, to.in(0), shape[1] * group), plain, to.in(2)},
+  // Conv refuses groups that do not divide the outputs.
+  const bool divides = group > 0 && group <= shape[0];
+  const ValueId x = divides ? filled(to, to.in(0), shape[1] * group) : to.in(0);
+  ValueId y = to.add("Conv", {x, plain, to.in(2)},
                      window_attributes(to, {"auto_pad", "dilations", "group", "kernel_shape", "pads", "strides"}));
   if (to.has(3)) y = to.add("Add", {y, filled(to, to.in(3), shape[0])});
   const std::span<const float> parameters = to.attributes().numbers("activation_params");
@@ -88,6 +91,10 @@ void reorder_output(Expansion& to) {
   const int64_t channels = to.attributes().integer("channels"), own = to.known_size(to.in(0), 1);
   const bool last = to.attributes().flag("channels_last");
   ValueId y = to.in(0);
+  if (channels < 0 || (own >= 0 && channels > own)) {
+    to.fail(invalid_argument("ReorderOutput keeps {} channels of {}.", channels, own));
+    return;
+  }
   if (channels > 0 && own != channels)
     y = to.add("Slice", {y, to.constant({0}), to.constant({channels}), to.constant({1})});
   if (last) {

@@ -47,11 +47,15 @@ void gated_rms_norm(Expansion& to) {
   }
   if (const int scale = to.rank(to.in(1)); scale >= 0 && scale != 1)
     to.fail(invalid_argument("GatedRMSNorm has a scale of {} dimensions; it takes one.", scale));
+  const int64_t width = to.known_size(to.in(1), 0), last = to.known_size(to.in(0), -1);
+  if (width == 0 || (width > 0 && last >= 0 && last % width != 0)) {
+    to.fail(invalid_argument("GatedRMSNorm has rows of {} elements and a scale of {}.", last, width));
+  }
   if (!to.status().ok()) return;
   // Groups of as many elements as the scale has.
   const ValueId group = to.sizes(to.in(1), 0, 1);
   const ValueId shape = to.sizes(to.in(0), 0, rank);
-  const bool whole = to.known_size(to.in(1), 0) >= 0 && to.known_size(to.in(1), 0) == to.known_size(to.in(0), -1);
+  const bool whole = width >= 0 && width == last;
   const ValueId rows =
       whole ? to.in(0)
             : to.add("Reshape", {to.in(0), to.add("Concat", {to.constant({-1}), group}, {integer("axis", 0)})});
@@ -208,7 +212,13 @@ std::vector<int64_t> rotary_streams(Expansion& to) {
     return {};
   }
   std::vector<int64_t> streams;
-  const int64_t half = section[0] + section[1] + section[2];
+  const int64_t half = section[0] + section[1] + section[2], angles = to.known_size(to.in(2), 1);
+  constexpr int64_t kMostAngles = 1 << 16;
+  if ((angles >= 0 && angles != half) || half > kMostAngles) {
+    to.fail(invalid_argument("MRotaryEmbedding has sections of {} elements, and cosines of {} (at most {}).", half,
+                             angles, kMostAngles));
+    return {};
+  }
   for (int64_t i = 0; i < half; ++i) {
     if (layout == 0) {
       streams.push_back(i < section[0] ? 0 : i < section[0] + section[1] ? 1 : 2);

@@ -78,6 +78,25 @@ Result<RefImpl> make_tensor_scatter(RefNode& node) {
   return impl;
 }
 
+// One new position of float32, as each step of a language model has it, for channels [begin, end) of all batches. The
+// new state may be the old one's memory.
+void convolve_one(const CausalConvDesc& desc, const KernelContext& context, int64_t begin, int64_t end) {
+  const float *const x = context.input<float>(0), *const bias = context.input<float>(2);
+  const float* const past = context.input<float>(3);
+  float* const present = context.output<float>(1);
+  const int64_t before = desc.taps - 1;
+  for (int64_t row = begin; row < end; ++row) {
+    const float* const weights = context.input<float>(1) + row % desc.channels * desc.taps;
+    float sum = weights[before] * x[row] + (bias != nullptr ? bias[row % desc.channels] : 0.0F);
+    for (int64_t k = 0; k < before && past != nullptr; ++k) sum += weights[k] * past[row * before + k];
+    context.output<float>(0)[row] = desc.silu ? sum / (1 + std::exp(-sum)) : sum;
+    if (present == nullptr || before == 0) continue;
+    for (int64_t k = 0; k + 1 < before; ++k)
+      present[row * before + k] = past != nullptr ? past[row * before + k + 1] : 0;
+    present[row * before + before - 1] = x[row];
+  }
+}
+
 Result<RefImpl> make_causal_conv(RefNode& node) {
   TENON_TRY_ASSIGN(const CausalConvDesc desc, read_causal_conv(*node.node, input_shapes(node)));
   TENON_TRY(same_types(node));
@@ -90,6 +109,14 @@ Result<RefImpl> make_causal_conv(RefNode& node) {
   // Of each slot: a channel with what came before it, its result and the weights.
   const int64_t padded = desc.length + desc.taps - 1, floats = padded + desc.length + desc.taps + 1;
   RefImpl impl;
+  if (desc.length == 1 && type == DataType::kFloat) {
+    impl.run = [desc, rows](KernelContext& context) -> Status {
+      context.pool->parallel_for(rows, 2048,
+                                 [&](int64_t begin, int64_t end) { convolve_one(desc, context, begin, end); });
+      return {};
+    };
+    return impl;
+  }
   impl.scratch_bytes = slots * floats * sizeof(float);
   impl.run = [desc, rows, slots, padded, floats, widen = widen_of(type),
               narrow = narrow_of(type)](KernelContext& context) -> Status {
