@@ -87,7 +87,7 @@ def special(values):
 # ONNX Runtime loses or keeps a NaN and an infinity in these by where it stands.
 SPECIAL = {"ReduceMax", "ReduceMin", "MaxPool", "GlobalMaxPool", "ArgMax", "ArgMin", "TopK", "Resize", "Upsample", "LRN", "LSTM", "GRU", "RNN", "Conv",
            "ConvTranspose", "Softmax", "LogSoftmax", "Cast", "GridSample", "Unique", "ThresholdedRelu", "Shrink", "Clip", "Hardmax", "RoiAlign", "Einsum",
-           "NonMaxSuppression", "QuantizeLinear", "DynamicQuantizeLinear", "Multinomial", "MatMul", "Gemm", "AveragePool", "LpPool", "Attention"}
+           "NonMaxSuppression", "DFT", "STFT", "QuantizeLinear", "DynamicQuantizeLinear", "Multinomial", "MatMul", "Gemm", "AveragePool", "LpPool", "Attention"}
 # Of nothing: the standard keeps no axis of 0 where ONNX Runtime does, or asks for zeros where it writes nothing.
 EMPTY = {"ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare",
          "MatMul", "Gemm", "GlobalAveragePool", "FusedMatMul", "Einsum", "ArgMax", "ArgMin", "MatMulInteger", "ConvInteger", "DynamicQuantizeLinear", "QLinearMatMul"}
@@ -140,6 +140,9 @@ def difference(problem, feed, want, got):
         return True
     # ONNX Runtime takes 1 / y_scale for a whole number.
     if "QLinearSoftmax" in names and abs(y_scale(nodes, feed, model) - 1 / 256) > 1e-5:
+        return True
+    # ONNX Runtime reads rows of another length.
+    if any(node.op_type == "MatMulBnb4" and any(a.name == "transB" and a.i == 0 for a in node.attribute) for node in nodes):
         return True
     # ONNX Runtime rounds the rows to int8; a token's experts hang on digits.
     if "QMoE" in names:
