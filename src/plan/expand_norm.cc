@@ -61,8 +61,13 @@ void embed_layer_norm(Expansion& to) {
     positions = to.add(
         "Range", {to.constant(std::array<int64_t, 1>{0}, true), count, to.constant(std::array<int64_t, 1>{1}, true)});
   }
-  sum = to.add("Add", {sum, to.add("Gather", {to.in(3), positions})}, {}, to.has(1) ? kNoValue : to.out(2));
-  if (to.has(1)) sum = to.add("Add", {sum, to.add("Gather", {to.in(4), to.in(1)})}, {}, to.out(2));
+  // Without segments every token is of the first one.
+  const bool segments = to.has(1) || to.has(4);
+  sum = to.add("Add", {sum, to.add("Gather", {to.in(3), positions})}, {}, segments ? kNoValue : to.out(2));
+  if (segments) {
+    const ValueId which = to.has(1) ? to.in(1) : to.constant({0});
+    sum = to.add("Add", {sum, to.add("Gather", {to.in(4), which})}, {}, to.out(2));
+  }
   if (to.out(0) != kNoValue) {
     to.add("LayerNormalization", {sum, to.in(5), to.in(6)},
            {integer("axis", -1), number("epsilon", to.attributes().number("epsilon"))}, to.out(0));

@@ -90,7 +90,8 @@ SPECIAL = {"ReduceMax", "ReduceMin", "MaxPool", "GlobalMaxPool", "ArgMax", "ArgM
            "NonMaxSuppression", "DFT", "STFT", "QuantizeLinear", "DynamicQuantizeLinear", "Multinomial", "MatMul", "Gemm", "AveragePool", "LpPool", "Attention"}
 # Of nothing: the standard keeps no axis of 0 where ONNX Runtime does, or asks for zeros where it writes nothing.
 EMPTY = {"ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare",
-         "MatMul", "Gemm", "GlobalAveragePool", "FusedMatMul", "Einsum", "ArgMax", "ArgMin", "MatMulInteger", "ConvInteger", "DynamicQuantizeLinear", "QLinearMatMul"}
+         "MatMul", "Gemm", "GlobalAveragePool", "FusedMatMul", "Einsum", "ArgMax", "ArgMin", "MatMulInteger", "ConvInteger", "DynamicQuantizeLinear", "QLinearMatMul", "MatMulIntegerToFloat",
+         "DynamicQuantizeMatMul"}
 
 
 def difference(problem, feed, want, got):
@@ -114,6 +115,9 @@ def difference(problem, feed, want, got):
         gap = np.abs(want[0].astype(np.float64) - got[0].astype(np.float64))
         if want[0].ndim in (3, 5) or gap.size and gap.max() <= 1 and np.mean(gap > 0) < 0.05:
             return True
+    # A float beside a whole number is cut off to either.
+    if len(nodes) > 1 and "Cast" in names and all(is_near(a, b, 1) for a, b in zip(want, got)):
+        return True
     # A rounded number half way between two: either may come out.
     if len(nodes) > 1 and any("Quantize" in name or name.startswith("QLinear") or name == "Round" for name in names) and all(
             is_near(a, b, 1) for a, b in zip(want, got)):
@@ -138,8 +142,20 @@ def difference(problem, feed, want, got):
     # ONNX Runtime's sums of such numbers overflow.
     if "Normalizer" in names and any(value.dtype.kind in "iu" and value.size and np.abs(value.astype(np.float64)).max() > 1e9 for value in arrays(feed)):
         return True
-    # ONNX Runtime takes 1 / y_scale for a whole number.
-    if "QLinearSoftmax" in names and abs(y_scale(nodes, feed, model) - 1 / 256) > 1e-5:
+    # ONNX Runtime takes 1 / y_scale for a whole number, and a 256 of one element alone for 0.
+    if "QLinearSoftmax" in names and (want[0] is None or 1 in want[0].shape or abs(y_scale(nodes, feed, model) - 1 / 256) > 1e-5):
+        return True
+    # The region of interest has a number for each of the axes that are listed; ONNX Runtime takes one for each axis there is.
+    if any(node.op_type == "Resize" and {"axes", "coordinate_transformation_mode"} <= {a.name for a in node.attribute} for node in nodes):
+        return True
+    # ONNX Runtime joins past and present where the present is an output only.
+    if any(node.op_type in ("MultiHeadAttention", "DecoderMaskedMultiHeadAttention") and any(node.input[6:8]) and len([name for name in node.output if name]) < 3 for node in nodes):
+        return True
+    # ONNX Runtime keeps the running mean and variance from one iteration to the next.
+    if names & {"Loop", "Scan"} and any(node.op_type == "BatchNormalization" and len(node.output) > 1 for node in nodes):
+        return True
+    # ONNX Runtime takes the scales of the columns of one B for all.
+    if "MatMulIntegerToFloat" in names and want[0].ndim > 2:
         return True
     # ONNX Runtime reads rows of another length.
     if any(node.op_type == "MatMulBnb4" and any(a.name == "transB" and a.i == 0 for a in node.attribute) for node in nodes):
@@ -147,7 +163,7 @@ def difference(problem, feed, want, got):
     # ONNX Runtime rounds the rows to int8; a token's experts hang on digits.
     if "QMoE" in names:
         return all(a.shape == b.shape and np.allclose(a.astype(np.float64), b.astype(np.float64), atol=0.02 * float(np.abs(a).max(initial=1e-3))) for a, b in zip(want, got))
-    # The logarithm of 0 is no integer.
-    if names & {"ReduceLogSumExp", "ReduceLogSum"} and any(value.dtype.kind in "iu" for value in want if isinstance(value, np.ndarray)):
+    # The logarithm of 0 is no integer, and large powers are none that the type holds.
+    if names & {"ReduceLogSumExp", "ReduceLogSum", "Pow"} and any(value.dtype.kind in "iu" for value in want if isinstance(value, np.ndarray)):
         return True
     return False

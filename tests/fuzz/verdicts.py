@@ -218,8 +218,8 @@ def judge(problem, outcome, wanted, oracle):
             if other == "ok" and not first_difference(second, got, kind):
                 continue
             (other, third), = oracle.ask("reference", problem.model, [problem.feeds[index]])
-            if other == "ok" and not first_difference(third, got, kind):
-                continue
+            if other == "ok" and (not first_difference(third, got, kind) or len(third) == len(want) and all(map(near, want, third, got))):
+                continue  # the oracles are as far apart
             if hangs_on_digits(problem, problem.feeds[index], want, got, oracle) or as_near_in_double(problem, problem.feeds[index], want, got, oracle):
                 continue
             return finding("wrong", index, found[1])

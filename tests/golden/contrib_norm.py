@@ -42,4 +42,5 @@ def problems():
                                      constants=(2, 3, 4, 5, 6) if dynamic else ()))
                 found.append(problem("EmbedLayerNormalization", [ids, segment, words, places, table, gamma, beta, None, given], outputs=3, dynamic=dynamic,
                                      constants=(2, 3, 4, 5, 6), title="sum"))
+    found.append(problem("EmbedLayerNormalization", [ids, None, words, places, segments, gamma, beta], outputs=3, title="segments without their numbers"))
     return found

@@ -311,6 +311,9 @@ FACTS["sequence_map_hands_on_a_constant"] = Fact(
     "(seq(float[N]) x) => (seq(float[]) y) <float[2] w = {0.5,3}> { y = SequenceMap<body = b (float[K] a, float[M] c) => (float[K] d)"
     " { t = ReduceSum<keepdims=0>(a) d = Mul(c, t) }>(x, w) }", [{"x": [f32(1, 2), f32(4)]}],
     want=lambda inputs, outputs: [array.tolist() for array in outputs[0]] == [[1.5, 9], [2, 12]])
+FACTS["max_roi_pool_rounds_edges_of_float32"] = Fact(
+    "(float[1,1,4,5] x, float[N,5] r) => (float[] y) { y = MaxRoiPool<pooled_shape=[2,1], spatial_scale=0.37>(x, r) }",
+    [{"x": ramp(1, 1, 4, 5), "r": f32(0, 8.378378, 5.675676, 9.459459, 5.9459457, 0, 0, 0, 4.054054, 6.756757).reshape(2, 5)}])
 FACTS["reduce_sum_of_nothing_keeps_ones"] = Fact("(float[N,3] x) => (float[] y) <int64[2] a={0,1}> { y = ReduceSum(x, a) }", [{"x": floats(0, 3)}],
                                                  want=gives(np.zeros((1, 1), np.float32)))
 

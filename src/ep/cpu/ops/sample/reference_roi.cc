@@ -172,14 +172,22 @@ using PoolRegion = void (*)(const RoiDesc& desc, const void* x, const double* ro
 struct Span {
   int64_t begin = 0, end = 0;
 };
+template <typename F>
 Span bin_of(double first, double last, int64_t bins, int64_t bin, int64_t length) {
   // Elements are whole, and a region has one at least.
-  const double begin = std::round(first),
-               size = std::max(std::round(last) - begin + 1, 1.0) / static_cast<double>(bins);
-  const auto clamp = [&](double at) {
-    return std::isnan(at) ? 0 : static_cast<int64_t>(std::clamp(at + begin, 0.0, static_cast<double>(length)));
+  const F begin = static_cast<F>(std::round(first)),
+          size = std::max(static_cast<F>(std::round(last)) - begin + F(1), F(1)) / static_cast<F>(bins);
+  const auto clamp = [&](F at) {
+    return std::isnan(at) ? 0 : static_cast<int64_t>(std::clamp(at + begin, F(0), static_cast<F>(length)));
   };
-  return {clamp(std::floor(static_cast<double>(bin) * size)), clamp(std::ceil(static_cast<double>(bin + 1) * size))};
+  return {clamp(std::floor(static_cast<F>(bin) * size)), clamp(std::ceil(static_cast<F>(bin + 1) * size))};
+}
+
+// A number of a region times the scale. In float32, as ONNX Runtime computes it: which element an edge is rounded to
+// hangs on the last digit.
+double scaled(double number, float scale, DataType type) {
+  if (type == DataType::kDouble) return number * static_cast<double>(scale);
+  return static_cast<double>(static_cast<float>(number) * scale);
 }
 
 template <typename T>
@@ -187,9 +195,10 @@ void pool_region(const RoiDesc& desc, const void* x, const double* roi, int64_t 
   const int64_t plane = desc.height * desc.width, bins = desc.out_height * desc.out_width;
   const T* const from = static_cast<const T*>(x) + static_cast<int64_t>(roi[0]) * desc.channels * plane;
   T* const to = static_cast<T*>(y) + region * desc.channels * bins;
+  using F = std::conditional_t<std::is_same_v<T, double>, double, float>;
   for (int64_t bin = 0; bin < bins; ++bin) {
-    const Span rows = bin_of(roi[2], roi[4], desc.out_height, bin / desc.out_width, desc.height);
-    const Span columns = bin_of(roi[1], roi[3], desc.out_width, bin % desc.out_width, desc.width);
+    const Span rows = bin_of<F>(roi[2], roi[4], desc.out_height, bin / desc.out_width, desc.height);
+    const Span columns = bin_of<F>(roi[1], roi[3], desc.out_width, bin % desc.out_width, desc.width);
     for (int64_t c = 0; c < desc.channels; ++c) {
       bool any = false;
       T largest(0.0);
@@ -215,13 +224,14 @@ Result<RefImpl> make_max_roi_pool(RefNode& node) {
   const auto pool =
       select(FloatTypes(), node.inputs[0].type, []<typename T>() -> PoolRegion { return &pool_region<T>; });
   RefImpl impl;
-  impl.run = [desc, pool, read](KernelContext& context) -> Status {
+  impl.run = [desc, pool, read, type = node.inputs[1].type](KernelContext& context) -> Status {
     FirstFailure failure;
     context.pool->parallel_for(desc.regions, 1, [&](int64_t begin, int64_t end) {
       for (int64_t region = begin; region < end; ++region) {
         double roi[5];
         for (int k = 0; k < 5; ++k) {
-          roi[k] = read(context.inputs[1], region * 5 + k) * (k == 0 ? 1.0 : static_cast<double>(desc.scale));
+          const double number = read(context.inputs[1], region * 5 + k);
+          roi[k] = k == 0 ? number : scaled(number, desc.scale, type);
         }
         if (!(roi[0] >= 0 && roi[0] < static_cast<double>(desc.batch))) {
           failure.add(out_of_range("MaxRoiPool has a region of image {} of {}.", roi[0], desc.batch));
