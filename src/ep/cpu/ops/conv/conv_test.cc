@@ -19,6 +19,19 @@ TEST(ConvAutoPad, AnEmptyTextLeavesThePads) {
   EXPECT_EQ(got[0], got[1]);
 }
 
+// Products with subnormal numbers are slow: constant weights and biases have none left.
+TEST(ConvWeights, SubnormalValuesAreZero) {
+  for (const int64_t group : {1, 16}) {
+    ConvNode node("Conv", "", 11);
+    node.input({1, 16, 6, 6}, std::vector<float>(576, 1e3f));
+    node.constant({16, 16 / group, 3, 3}, std::vector<float>(144 * 16 / group, 1e-39f));
+    node.constant({16}, std::vector<float>(16, 1e-40f)).output({1, 16, 4, 4});
+    node.node().set_int("group", group);
+    const std::vector<float> got = node.run(1).at(0);
+    for (const float value : got) ASSERT_EQ(value, 0.0f);
+  }
+}
+
 TEST(ConvMatch, RefusesWhatItCannotDo) {
   std::mt19937 random(1);
   ConvNode cube("Conv", "", 11);

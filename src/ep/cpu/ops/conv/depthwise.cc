@@ -49,7 +49,7 @@ Result<std::unique_ptr<Kernel>> DepthwiseConv::create(const KernelNode& node) {
     for (int64_t c = 0; c < shape.channels; ++c)
       for (int64_t t = 0; t < taps; ++t) out[(c / 8 * taps + t) * 8 + c % 8] = weights[c * taps + t];
   };
-  TENON_TRY_ASSIGN(kernel->weights_, pack_floats(node, 1, "conv_depthwise", shape.in_blocks() * taps * 8, pack));
+  TENON_TRY_ASSIGN(kernel->weights_, pack_weights(node, 1, "conv_depthwise", shape.in_blocks() * taps * 8, pack));
   TENON_TRY_ASSIGN(kernel->bias_, ConvBias::create(node, 2, shape.outputs));
   TENON_TRY_ASSIGN(kernel->residual_, ConvResidual::create(node, 3));
   // Long chunks make long runs down the borders; their rows and those around them still fit L2.

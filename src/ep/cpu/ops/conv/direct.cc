@@ -95,7 +95,7 @@ Result<std::unique_ptr<Kernel>> DirectConv::create(const KernelNode& node) {
       }
     }
   };
-  TENON_TRY_ASSIGN(kernel->weights_, pack_floats(node, 1, format_key, kernel->group_weights_ * shape.group, pack));
+  TENON_TRY_ASSIGN(kernel->weights_, pack_weights(node, 1, format_key, kernel->group_weights_ * shape.group, pack));
   TENON_TRY_ASSIGN(kernel->bias_, ConvBias::create(node, 2, shape.outputs));
   TENON_TRY_ASSIGN(kernel->residual_, ConvResidual::create(node, 3));
   kernel->choose_padding();

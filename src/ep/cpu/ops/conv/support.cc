@@ -1,6 +1,8 @@
 #include "ep/cpu/ops/conv/support.h"
 
+#include <cmath>
 #include <cstdlib>
+#include <limits>
 #include <new>
 
 #include "ep/cpu/simd/conv.h"
@@ -27,6 +29,13 @@ Result<std::span<const float>> constant_floats(const KernelNode& node, size_t in
   return values;
 }
 
+namespace {
+
+void clear_subnormals(std::span<float> values) {
+  for (float& value : values)
+    if (std::abs(value) < std::numeric_limits<float>::min()) value = 0.0f;
+}
+
 Result<std::shared_ptr<const float>> pack_floats(const KernelNode& node, size_t input, std::string_view format,
                                                  int64_t floats, const std::function<void(float*)>& pack) {
   if (node.weights != nullptr) {
@@ -44,6 +53,16 @@ Result<std::shared_ptr<const float>> pack_floats(const KernelNode& node, size_t 
   return std::shared_ptr<const float>(std::move(memory));
 }
 
+}  // namespace
+
+Result<std::shared_ptr<const float>> pack_weights(const KernelNode& node, size_t input, std::string_view format,
+                                                  int64_t floats, const std::function<void(float*)>& pack) {
+  return pack_floats(node, input, format, floats, [&](float* memory) {
+    pack(memory);
+    clear_subnormals({memory, static_cast<size_t>(floats)});
+  });
+}
+
 Result<ConvBias> ConvBias::create(const KernelNode& node, size_t input, int64_t outputs) {
   ConvBias bias;
   bias.padded_.assign(round_up(outputs, 8), 0.0f);
@@ -58,6 +77,7 @@ Result<ConvBias> ConvBias::create(const KernelNode& node, size_t input, int64_t 
   if (bias.at_run_) return bias;
   TENON_TRY_ASSIGN(const std::span<const float> values, constant_floats(node, input, outputs));
   std::copy(values.begin(), values.end(), bias.padded_.begin());
+  clear_subnormals(bias.padded_);
   return bias;
 }
 

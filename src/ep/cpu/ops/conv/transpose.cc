@@ -129,7 +129,7 @@ Result<std::unique_ptr<Kernel>> TransposeConv::create(const KernelNode& node) {
     }
   };
   const std::string key = format("conv_transpose {} {}", h.stride, w.stride);
-  TENON_TRY_ASSIGN(kernel->weights_, pack_floats(node, 1, key, floats, pack));
+  TENON_TRY_ASSIGN(kernel->weights_, pack_weights(node, 1, key, floats, pack));
   TENON_TRY_ASSIGN(kernel->bias_, ConvBias::create(node, 2, shape.outputs));
   TENON_TRY_ASSIGN(kernel->residual_, ConvResidual::create(node, 3));
   const int64_t threads = node.pool == nullptr ? 1 : node.pool->threads();
@@ -249,7 +249,7 @@ Result<std::unique_ptr<Kernel>> TransposeToPlain::create(const KernelNode& node)
           for (int64_t s = 0; s < cols; ++s)
             out[c * 8 + (r * shape.outputs + o) * cols + s] = weights[((c * shape.outputs + o) * rows + r) * cols + s];
   };
-  TENON_TRY_ASSIGN(kernel->weights_, pack_floats(node, 1, "conv_transpose_plain", shape.in_blocks() * 64, pack));
+  TENON_TRY_ASSIGN(kernel->weights_, pack_weights(node, 1, "conv_transpose_plain", shape.in_blocks() * 64, pack));
   TENON_TRY_ASSIGN(kernel->bias_, ConvBias::create(node, 2, shape.outputs));
   kernel->slots_ = scratch_slots(node);
   return std::unique_ptr<Kernel>(std::move(kernel));

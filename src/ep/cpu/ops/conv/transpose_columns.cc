@@ -215,8 +215,8 @@ Result<std::unique_ptr<Kernel>> create_transpose_columns(const KernelNode& node)
           out[(g * outputs * taps + i) * channels + c] = weights[(g * channels + c) * outputs * taps + i];
   };
   TENON_TRY_ASSIGN(std::shared_ptr<const float> packed,
-                   pack_floats(node, 1, tenon::format("transpose_columns {}", conv.group),
-                               conv.group * channels * outputs * taps, pack));
+                   pack_weights(node, 1, tenon::format("transpose_columns {}", conv.group),
+                                conv.group * channels * outputs * taps, pack));
   TENON_TRY_ASSIGN(ConvBias bias, ConvBias::create(node, 2, conv.group * outputs));
   return std::unique_ptr<Kernel>(std::make_unique<TransposeColumns>(std::move(conv), epilogue, std::move(bias),
                                                                     std::move(packed), scratch_slots(node)));

@@ -80,8 +80,8 @@ Result<std::unique_ptr<Kernel>> WinogradConv::create(const KernelNode& node) {
     else
       pack_tiles(0, tiles);
   };
-  TENON_TRY_ASSIGN(kernel->weights_, pack_floats(node, 1, kernel->line_ ? "winograd_line" : "winograd_f4x4_3x3",
-                                                 positions * kernel->weight_step_, pack));
+  TENON_TRY_ASSIGN(kernel->weights_, pack_weights(node, 1, kernel->line_ ? "winograd_line" : "winograd_f4x4_3x3",
+                                                  positions * kernel->weight_step_, pack));
   TENON_TRY_ASSIGN(kernel->bias_, ConvBias::create(node, 2, shape.outputs));
   TENON_TRY_ASSIGN(kernel->residual_, ConvResidual::create(node, 3));
   kernel->zero_.assign(kMostConvWidth * 8, 0.0f);
