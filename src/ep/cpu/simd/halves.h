@@ -14,6 +14,8 @@ TENON_INLINE void store_halves(float* low, float* high, FW a) {
   hn::StoreU(hn::LowerHalf(DF(), a.v), DF(), low);
   hn::StoreU(hn::UpperHalf(DF(), a.v), DF(), high);
 }
+// The last eight of a and the first eight of b.
+TENON_INLINE FW middle_halves(FW a, FW b) { return {hn::Vec<DW>{_mm512_shuffle_f32x4(a.v.raw, b.v.raw, 0x4e)}}; }
 TENON_INLINE F8 low8(FW a) { return {hn::LowerHalf(DF(), a.v)}; }
 #endif
 
@@ -21,7 +23,7 @@ TENON_INLINE F8 low8(FW a) { return {hn::LowerHalf(DF(), a.v)}; }
 template <typename F>
 TENON_INLINE F repeat8(const float* p) {
 #if HWY_MAX_BYTES >= 64
-  if constexpr (sizeof(F) == 64) return load_halves(p, p);
+  if constexpr (sizeof(F) == 64) return {hn::Vec<DW>{_mm512_broadcast_f32x8(_mm256_loadu_ps(p))}};
 #endif
   if constexpr (sizeof(F) == 32) return load8(p);
 }

@@ -1,6 +1,6 @@
 #include "ep/cpu/simd/window.h"
 
-#include "ep/cpu/simd/f8.h"
+#include "ep/cpu/simd/halves.h"
 
 namespace tenon::cpu::TENON_ISA_NAMESPACE {
 namespace {
@@ -11,19 +11,21 @@ constexpr int kPixels = 12;
 constexpr int kPixels = 6;
 #endif
 
-template <int R>
-TENON_INLINE void finish(const WindowRun& run, int64_t first, F8 (&sum)[R]) {
-  const F8 low = set8(run.low), high = set8(run.high);
+// R vectors of one pixel (F8), or of two neighbours (FW).
+template <int R, typename V>
+TENON_INLINE void finish(const WindowRun& run, int64_t first, V (&sum)[R]) {
+  const V low = splat<V>(run.low), high = splat<V>(run.high);
+  const int64_t step = sizeof(V) == sizeof(F8) ? run.y_pixel : kWide;
   const float* before = run.residual_before == nullptr ? nullptr : run.residual_before + first * run.y_pixel;
   const float* after = run.residual_after == nullptr ? nullptr : run.residual_after + first * run.y_pixel;
   float* y = run.y + first * run.y_pixel;
 #pragma GCC unroll 12
   for (int i = 0; i < R; ++i) {
-    F8 v = sum[i];
-    if (before != nullptr) v = v + load8(before + i * run.y_pixel);
+    V v = sum[i];
+    if (before != nullptr) v = v + load_as<V>(before + i * step);
     v = min8(high, max8(low, v));
-    if (after != nullptr) v = v + load8(after + i * run.y_pixel);
-    store8(y + i * run.y_pixel, v);
+    if (after != nullptr) v = v + load_as<V>(after + i * step);
+    store8(y + i * step, v);
   }
 }
 
@@ -42,7 +44,7 @@ void depthwise_tile(const WindowRun& run, int64_t first) {
       for (int i = 0; i < R; ++i) sum[i] = fma8(load8(tap + i * run.x_pixel), weight, sum[i]);
     }
   }
-  finish<R>(run, first, sum);
+  finish<R, F8>(run, first, sum);
 }
 
 // Neighbours in memory, K taps a row: each input is loaded once for up to K products.
@@ -61,64 +63,118 @@ void depthwise_dense_tile(const WindowRun& run, int64_t first) {
       for (int i = 0; i < R; ++i) sum[i] = fma8(load8(x + (i + c) * 8), weight, sum[i]);
     }
   }
-  finish<R>(run, first, sum);
+  finish<R, F8>(run, first, sum);
 }
 
-template <int R>
+#if HWY_MAX_BYTES >= 64
+// The same for R pairs of pixels: pairs that begin at an odd tap are made of the halves of two others, because loads
+// across the ends of cache lines take twice as long.
+template <int R, int K>
+void depthwise_pairs_tile(const WindowRun& run, int64_t first) {
+  static_assert(K % 2 == 1);
+  FW sum[R];
+#pragma GCC unroll 12
+  for (int i = 0; i < R; ++i) sum[i] = repeat8<FW>(run.bias);
+  const float* x = run.x + first * 8;
+  const float* w = run.w;
+  for (int64_t r = 0; r < run.rows; ++r, x += run.x_row, w += run.w_row) {
+    FW weight[K];
+#pragma GCC unroll 7
+    for (int c = 0; c < K; ++c) weight[c] = repeat8<FW>(w + c * 8);
+    FW even = load_wide(x);
+#pragma GCC unroll 15
+    for (int m = 0; m < R + K / 2; ++m) {
+#pragma GCC unroll 12
+      for (int i = 0; i < R; ++i)
+        if (m >= i && 2 * (m - i) < K) sum[i] = fma8(even, weight[2 * (m - i)], sum[i]);
+      if (m + 1 == R + K / 2) break;
+      const FW next = load_wide(x + (m + 1) * 16), odd = middle_halves(even, next);
+#pragma GCC unroll 12
+      for (int i = 0; i < R; ++i)
+        if (m >= i && 2 * (m - i) + 1 < K) sum[i] = fma8(odd, weight[2 * (m - i) + 1], sum[i]);
+      even = next;
+    }
+  }
+  finish<R, FW>(run, first, sum);
+}
+#endif
+
+// R vectors of one pixel (F8), or of two neighbours (FW).
+template <int R, typename V>
 void maximum_tile(const WindowRun& run, int64_t first) {
+  const int64_t step = sizeof(V) == sizeof(F8) ? run.x_pixel : kWide;
   const float* x = run.x + first * run.x_pixel;
-  F8 best[R];
+  V best[R];
 #pragma GCC unroll 12
-  for (int i = 0; i < R; ++i) best[i] = load8(x + i * run.x_pixel);
+  for (int i = 0; i < R; ++i) best[i] = load_as<V>(x + i * step);
   for (int64_t r = 0; r < run.rows; ++r) {
     const float* tap = x + r * run.x_row;
     for (int64_t c = 0; c < run.cols; ++c, tap += run.x_col) {
 #pragma GCC unroll 12
-      for (int i = 0; i < R; ++i) best[i] = max_or_nan8(best[i], load8(tap + i * run.x_pixel));
+      for (int i = 0; i < R; ++i) best[i] = max_or_nan8(best[i], load_as<V>(tap + i * step));
     }
   }
   float* y = run.y + first * run.y_pixel;
 #pragma GCC unroll 12
-  for (int i = 0; i < R; ++i) store8(y + i * run.y_pixel, best[i]);
+  for (int i = 0; i < R; ++i) store8(y + i * (sizeof(V) == sizeof(F8) ? run.y_pixel : kWide), best[i]);
 }
 
-template <int R>
+template <int R, typename V>
 void average_tile(const WindowRun& run, int64_t first) {
+  const int64_t step = sizeof(V) == sizeof(F8) ? run.x_pixel : kWide;
   const float* x = run.x + first * run.x_pixel;
-  F8 sum[R];
+  V sum[R];
 #pragma GCC unroll 12
-  for (int i = 0; i < R; ++i) sum[i] = zero8();
+  for (int i = 0; i < R; ++i) sum[i] = splat<V>(0.0f);
   for (int64_t r = 0; r < run.rows; ++r) {
     const float* tap = x + r * run.x_row;
     for (int64_t c = 0; c < run.cols; ++c, tap += run.x_col) {
 #pragma GCC unroll 12
-      for (int i = 0; i < R; ++i) sum[i] = sum[i] + load8(tap + i * run.x_pixel);
+      for (int i = 0; i < R; ++i) sum[i] = sum[i] + load_as<V>(tap + i * step);
     }
   }
-  const F8 scale = set8(run.scale);
+  const V scale = splat<V>(run.scale);
   float* y = run.y + first * run.y_pixel;
 #pragma GCC unroll 12
-  for (int i = 0; i < R; ++i) store8(y + i * run.y_pixel, sum[i] * scale);
+  for (int i = 0; i < R; ++i) store8(y + i * (sizeof(V) == sizeof(F8) ? run.y_pixel : kWide), sum[i] * scale);
 }
 
 using Tile = void (*)(const WindowRun&, int64_t);
 
-// Tiles of kPixels, then 4, then single ones.
+// Tiles of kPixels, then 4, then single ones, from pixel `first` on.
 template <Tile kLarge, Tile kSmall, Tile kOne>
-void run_tiles(const WindowRun& run) {
-  int64_t first = 0;
+void run_tiles(const WindowRun& run, int64_t first = 0) {
   for (; first + kPixels <= run.pixels; first += kPixels) kLarge(run, first);
   for (; first + 4 <= run.pixels; first += 4) kSmall(run, first);
   for (; first < run.pixels; ++first) kOne(run, first);
 }
 
+#if HWY_MAX_BYTES >= 64
+// Pixels of whole pairs, in tiles of 12, 4 and 1 of them; none where pixels are not neighbours in memory.
+template <Tile kLarge, Tile kSmall, Tile kOne>
+int64_t run_pairs(const WindowRun& run) {
+  if (run.x_pixel != 8 || run.y_pixel != 8) return 0;
+  int64_t first = 0;
+  for (; first + 24 <= run.pixels; first += 24) kLarge(run, first);
+  for (; first + 8 <= run.pixels; first += 8) kSmall(run, first);
+  for (; first + 2 <= run.pixels; first += 2) kOne(run, first);
+  return first;
+}
+#endif
+
 template <int K>
 void depthwise_dense(const WindowRun& run) {
+#if HWY_MAX_BYTES >= 64
+  int64_t first =
+      run_pairs<&depthwise_pairs_tile<12, K>, &depthwise_pairs_tile<4, K>, &depthwise_pairs_tile<1, K>>(run);
+  for (; first < run.pixels; ++first) depthwise_dense_tile<1, K>(run, first);
+#else
   run_tiles<&depthwise_dense_tile<kPixels, K>, &depthwise_dense_tile<4, K>, &depthwise_dense_tile<1, K>>(run);
+#endif
 }
 
 void depthwise(const WindowRun& run) {
-  if (run.x_pixel == 8 && run.x_col == 8) {
+  if (run.x_pixel == 8 && run.x_col == 8 && run.y_pixel == 8) {
     if (run.cols == 3) return depthwise_dense<3>(run);
     if (run.cols == 5) return depthwise_dense<5>(run);
     if (run.cols == 7) return depthwise_dense<7>(run);
@@ -126,8 +182,21 @@ void depthwise(const WindowRun& run) {
   run_tiles<&depthwise_tile<kPixels>, &depthwise_tile<4>, &depthwise_tile<1>>(run);
 }
 
-void maximum(const WindowRun& run) { run_tiles<&maximum_tile<kPixels>, &maximum_tile<4>, &maximum_tile<1>>(run); }
-void average(const WindowRun& run) { run_tiles<&average_tile<kPixels>, &average_tile<4>, &average_tile<1>>(run); }
+void maximum(const WindowRun& run) {
+  int64_t first = 0;
+#if HWY_MAX_BYTES >= 64
+  first = run_pairs<&maximum_tile<12, FW>, &maximum_tile<4, FW>, &maximum_tile<1, FW>>(run);
+#endif
+  run_tiles<&maximum_tile<kPixels, F8>, &maximum_tile<4, F8>, &maximum_tile<1, F8>>(run, first);
+}
+
+void average(const WindowRun& run) {
+  int64_t first = 0;
+#if HWY_MAX_BYTES >= 64
+  first = run_pairs<&average_tile<12, FW>, &average_tile<4, FW>, &average_tile<1, FW>>(run);
+#endif
+  run_tiles<&average_tile<kPixels, F8>, &average_tile<4, F8>, &average_tile<1, F8>>(run, first);
+}
 
 }  // namespace
 
