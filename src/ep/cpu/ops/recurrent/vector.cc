@@ -23,7 +23,7 @@ using Cell = RecurrentDesc::Cell;
 
 // Products with X that wait for their steps: 2 MiB, which stay in the caches.
 constexpr int64_t kMostGateFloats = int64_t{1} << 19;
-// A step that is shared costs its threads a meeting of about a microsecond.
+// For each thread that shares a step: their meeting costs about a microsecond, and more the more they are.
 constexpr double kLeastSharedFlops = 200e3;
 // Half of a core's second-level cache, in most processors.
 constexpr int64_t kLargeWeightBytes = 512 << 10;
@@ -54,7 +54,8 @@ struct Plan : RecurrentDesc {
     chunk = std::clamp<int64_t>(kMostGateFloats / row_floats, 1, length);
     groups = std::clamp<int64_t>(batch / kLeastEntries, 1, std::max<int64_t>(1, threads / directions));
     const double flops = 2.0 * static_cast<double>(row_floats) * static_cast<double>(hidden);
-    share_steps = directions * groups < threads && flops / threads >= kLeastSharedFlops;
+    sharers = std::min<int64_t>(threads, static_cast<int64_t>(flops / kLeastSharedFlops));
+    share_steps = directions * groups < sharers;
     if (share_steps) groups = 1;
   }
   CellSizes sizes;
@@ -63,6 +64,7 @@ struct Plan : RecurrentDesc {
   int64_t chunk = 1;   // steps whose products with X are made at once
   int64_t groups = 1;  // parts of the batch that are computed apart
   bool share_steps = false;
+  int64_t sharers = 1;  // threads that a step has enough work for
   bool lengths = false;
   std::shared_ptr<const std::byte> packed_w, packed_r, bias, peepholes;  // null: packed in each run, or absent
   bool has_peepholes = false;
@@ -220,8 +222,9 @@ class Run {
       });
       return;
     }
-    const int64_t grain =
-        std::max(kBlocksAtOnce, (p_.sizes.blocks * p_.directions + 4 * pool_.threads() - 1) / (4 * pool_.threads()));
+    // Several shares a thread, so that a slow one holds up nobody; one a thread where not all threads are to come.
+    const int64_t shares = p_.sharers < pool_.threads() ? p_.sharers : 4 * p_.sharers;
+    const int64_t grain = std::max(kBlocksAtOnce, (p_.sizes.blocks * p_.directions + shares - 1) / shares);
     for (int64_t step = first; step < last; ++step) {
       for (int phase = 0; phase < phases(); ++phase) {
         pool_.parallel_for(p_.directions * p_.sizes.blocks, grain, [&](int64_t begin, int64_t end) {
