@@ -9,6 +9,7 @@
 #include "ep/cpu/ops/conv/support.h"
 #include "ep/cpu/ops/quantize/step.h"
 #include "ep/cpu/ops/vector_kernel.h"
+#include "ep/cpu/simd/depthwise_bytes.h"
 #include "ep/cpu/simd/int8.h"
 #include "ops/conv.h"
 #include "ops/unary.h"
@@ -24,6 +25,9 @@ using nn::output_spec;
 constexpr int64_t kColumns = kInt8TileColumns;  // of one task
 // About 4 us of one core.
 constexpr int64_t kLeastTaskProducts = 800000;
+
+// Longer windows have partial sums beyond 32 bits, or are no depthwise convolutions that models have.
+constexpr int64_t kMostDepthwiseTaps = 256;
 
 bool is_byte(DataType type) { return type == DataType::kUint8 || type == DataType::kInt8; }
 
@@ -99,12 +103,20 @@ class IntegerConvKernel final : public Kernel {
         }
       }
     }
+    const bool bounds = epilogue_.activation == Activation::kNone || epilogue_.activation == Activation::kRelu ||
+                        epilogue_.activation == Activation::kClip;
+    depthwise_ = conv_.depthwise() && o_.scaled && o_.y_scale != kNoInput && is_byte(y_type_) && bounds &&
+                 o_.residual == kNoInput && o_.table == kNoInput && depth_ <= kMostDepthwiseTaps;
     return {};
   }
 
   Status run(KernelContext& context) const override {
     auto* const copy = reinterpret_cast<uint8_t*>(context.scratch);
     copy_padded(context, copy);
+    if (depthwise_) {
+      run_depthwise(context, copy);
+      return {};
+    }
     const Rows rows = row_parameters(context);
     const int64_t outputs = conv_.group_outputs(), blocks = (columns_ + kColumns - 1) / kColumns;
     const int64_t images = conv_.batch * conv_.group;
@@ -121,8 +133,11 @@ class IntegerConvKernel final : public Kernel {
     return {};
   }
 
-  size_t scratch_bytes() const override { return slots_offset() + static_cast<size_t>(slot_bytes_ * slots_); }
-  std::string_view name() const override { return "conv int8"; }
+  size_t scratch_bytes() const override {
+    if (depthwise_) return rows_offset() + static_cast<size_t>(line_bytes() * slots_);
+    return slots_offset() + static_cast<size_t>(slot_bytes_ * slots_);
+  }
+  std::string_view name() const override { return depthwise_ ? "conv depthwise int8" : "conv int8"; }
 
  private:
   // One entry for each output channel.
@@ -219,6 +234,66 @@ class IntegerConvKernel final : public Kernel {
     return rows;
   }
 
+  int64_t line_bytes() const { return round_up(columns_, 64); }
+
+  // A channel at a time, without panels.
+  void run_depthwise(KernelContext& context, const uint8_t* copy) const {
+    const int64_t pixels = h_.out * w_.out;
+    const int64_t grain = std::max<int64_t>(1, kLeastTaskProducts / (8 * depth_ * columns_));
+    ScratchSlots slots(context.scratch + rows_offset(), static_cast<size_t>(line_bytes()), slots_);
+    context.pool->parallel_for(conv_.batch * conv_.channels, grain, [&](int64_t begin, int64_t end) {
+      const ScratchSlots::Claim claim(slots);
+      auto* const line = reinterpret_cast<uint8_t*>(claim.floats());
+      for (int64_t i = begin; i < end; ++i) {
+        run_channel(context, copy + i * copy_.channel, i % conv_.channels, line);
+        uint8_t* const y = context.output<uint8_t>(0) + i * pixels;
+        each_run(0, columns_, [&](int64_t at, int64_t pixel, int64_t length) {
+          std::memcpy(y + pixel, line + at, static_cast<size_t>(length));
+        });
+      }
+    });
+  }
+
+  void run_channel(KernelContext& context, const uint8_t* x, int64_t channel, uint8_t* line) const {
+    const int32_t x_zero = integer_zero(context.input<uint8_t>(o_.x_zero), x_signed_, 0) + (x_signed_ ? 128 : 0);
+    const int32_t w_zero = integer_zero(context.input<uint8_t>(o_.w_zero), w_signed_, w_zeros_ > 1 ? channel : 0);
+    const bool y_signed = y_type_ == DataType::kInt8;
+    const float y_scale = *context.input<float>(o_.y_scale);
+    const auto* const w = context.input<uint8_t>(o_.w) + channel * depth_;
+    int16_t weights[kMostDepthwiseTaps];
+    int32_t sum = 0;
+    for (int64_t t = 0; t < depth_; ++t) {
+      weights[t] = static_cast<int16_t>((w_signed_ ? static_cast<int8_t>(w[t]) : w[t]) - w_zero);
+      sum += weights[t];
+    }
+    DepthwiseBytesTask task{.x = x,
+                            .x_flip = static_cast<uint8_t>(x_signed_ ? 0x80 : 0),
+                            .offsets = offsets_.data(),
+                            .weights = weights,
+                            .taps = depth_,
+                            .term = -x_zero * sum,
+                            .zero = integer_zero(context.input<uint8_t>(o_.y_zero), y_signed, 0) + (y_signed ? 128 : 0),
+                            .y_flip = static_cast<uint8_t>(y_signed ? 0x80 : 0),
+                            .count = columns_,
+                            .y = line};
+    task.scale =
+        *context.input<float>(o_.x_scale) * context.input<float>(o_.w_scale)[w_scales_ > 1 ? channel : 0] / y_scale;
+    if (integer_bias_) {
+      task.term = static_cast<int32_t>(static_cast<uint32_t>(task.term) +
+                                       static_cast<uint32_t>(context.input<int32_t>(o_.bias)[channel]));
+    } else if (o_.bias != kNoInput) {
+      task.bias = context.input<float>(o_.bias)[channel] / y_scale;
+    } else {
+      task.bias = 0;
+    }
+    if (epilogue_.activation == Activation::kRelu) task.low = 0;
+    if (epilogue_.activation == Activation::kClip) {
+      task.low = std::max(task.low, epilogue_.alpha / y_scale);
+      task.high = std::min(task.high, epilogue_.beta / y_scale);
+    }
+    depthwise_bytes_table().run(task);
+  }
+
   // All channels of a group of Y at the columns from `first` on.
   void run_block(KernelContext& context, const uint8_t* copy, const Rows& rows, int64_t image, int64_t group,
                  int64_t first, std::byte* slot) const {
@@ -294,7 +369,7 @@ class IntegerConvKernel final : public Kernel {
   const Epilogue epilogue_;
   const int slots_;
   WindowAxis h_, w_;
-  bool x_signed_ = false, w_signed_ = false, integer_bias_ = false;
+  bool x_signed_ = false, w_signed_ = false, integer_bias_ = false, depthwise_ = false;
   int64_t w_zeros_ = 0, w_scales_ = 0;
   DataType y_type_ = DataType::kInt32;
   Copy copy_;
