@@ -6,8 +6,9 @@
 namespace tenon::cpu {
 
 struct LineTable {
-  // sums[i] += x[i]; y[i] is the new sum, or where `exclusive` the one before.
-  void (*running_sum)(const float* x, double* sums, float* y, int64_t n, bool exclusive);
+  // Running sums of n lines beside each other, whose elements are `step` apart (negative: from the last one on). y has
+  // them rounded to float32, or where `exclusive` those before.
+  void (*running_sum)(const float* x, float* y, int64_t length, int64_t step, int64_t n, bool exclusive);
   // y = a + b; integers wrap around. y may be a or b.
   void (*add_i32)(const int32_t* a, const int32_t* b, int32_t* y, int64_t n);
   void (*add_i64)(const int64_t* a, const int64_t* b, int64_t* y, int64_t n);

@@ -16,19 +16,21 @@ class Lines : public testing::TestWithParam<Isa> {};
 
 TEST_P(Lines, RunningSumsKeepWhatFloatsWouldLose) {
   const LineTable& table = line_table_of(GetParam());
-  for (int64_t n : {1, 7, 16, 33}) {
-    std::vector<float> x(n, 1.0f), y(n + 1, 77.0f);
-    for (bool exclusive : {false, true}) {
-      std::vector<double> sums(n, 16777216.0);  // a float32 sum would stay here
-      table.running_sum(x.data(), sums.data(), y.data(), n, exclusive);
-      table.running_sum(x.data(), sums.data(), y.data(), n, exclusive);
-      for (int64_t i = 0; i < n; ++i) {
-        EXPECT_EQ(sums[i], 16777218.0);
-        EXPECT_EQ(y[i], exclusive ? 16777216.0f : 16777218.0f);
+  for (int64_t n : {1, 7, 16, 33, 64, 200})
+    for (bool reverse : {false, true})
+      for (bool exclusive : {false, true}) {
+        // A float32 sum would stay at the first number.
+        constexpr int64_t kLength = 3;
+        std::vector<float> x(kLength * n, 1.0f), y(kLength * n + 1, 77.0f);
+        const int64_t first = reverse ? (kLength - 1) * n : 0, step = reverse ? -n : n;
+        for (int64_t i = 0; i < n; ++i) x[first + i] = 16777216.0f;
+        table.running_sum(x.data() + first, y.data() + first, kLength, step, n, exclusive);
+        for (int64_t i = 0; i < n; ++i) {
+          EXPECT_EQ(y[first + i], exclusive ? 0.0f : 16777216.0f);
+          EXPECT_EQ(y[first + 2 * step + i], exclusive ? 16777216.0f : 16777218.0f) << "line " << i << " of " << n;
+        }
+        EXPECT_EQ(y[kLength * n], 77.0f);
       }
-      EXPECT_EQ(y[n], 77.0f);
-    }
-  }
 }
 
 TEST_P(Lines, IntegersWrapAround) {

@@ -194,19 +194,23 @@ void scan_loop(const void* x, void* y, const AxisSpan& line, bool exclusive, boo
   while (begin < end) {
     const int64_t o = begin / line.inner, i = begin % line.inner;
     const int64_t lines = std::min({kLines, line.inner - i, end - begin});
+    if constexpr (!product && std::is_same_v<T, float>) {
+      if (lines > 1) {
+        const int64_t first = (o * line.length + (reverse ? line.length - 1 : 0)) * line.inner + i;
+        line_table().running_sum(static_cast<const T*>(x) + first, static_cast<T*>(y) + first, line.length,
+                                 reverse ? -line.inner : line.inner, lines, exclusive);
+        begin += lines;
+        continue;
+      }
+    }
     std::array<A, kLines> sums;
+    sums[0] = A(0);  // g++ does not know that there is a line
     std::fill_n(sums.begin(), lines, product ? A(1) : A(0));
     for (int64_t step = 0; step < line.length; ++step) {
       const int64_t k = reverse ? line.length - 1 - step : step;
       const int64_t first = (o * line.length + k) * line.inner + i;
       const T* from = static_cast<const T*>(x) + first;
       T* to = static_cast<T*>(y) + first;
-      if constexpr (!product && std::is_same_v<T, float>) {
-        if (lines > 1) {
-          line_table().running_sum(from, sums.data(), to, lines, exclusive);
-          continue;
-        }
-      }
       if constexpr (!product && (std::is_same_v<T, int32_t> || std::is_same_v<T, int64_t>)) {
         if (lines > 1) {
           const int64_t back = (reverse ? 1 : -1) * line.inner;
