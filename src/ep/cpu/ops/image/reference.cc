@@ -94,13 +94,14 @@ Result<RefImpl> make_max_unpool(RefNode& node) {
     std::memset(y, 0, desc.output.element_count() * bytes);
     const Strides strides = dense_strides(desc.output);
     const int64_t count = x.shape.element_count(), whole = desc.whole.element_count();
+    const bool same = desc.whole == desc.output;  // an index is then a place
     for (int64_t i = 0; i < count; ++i) {
       const int64_t index = context.input<int64_t>(1)[i];
       if (index < 0 || index >= whole) {
         return out_of_range("Index {} of MaxUnpool is outside [0, {}).", index, whole);
       }
-      int64_t offset = 0, rest = index;
-      for (int d = desc.whole.rank() - 1; d >= 0; --d) {
+      int64_t offset = same ? index : 0, rest = same ? 0 : index;
+      for (int d = desc.whole.rank() - 1; rest > 0; --d) {
         offset += rest % desc.whole[d] * strides[d];
         rest /= desc.whole[d];
       }

@@ -185,10 +185,8 @@ void normalize(float* row, int64_t count, Norm norm) {
     for (int64_t i = 0; i < count; ++i) row[i] = static_cast<float>(row[i] / sum);
     return;
   }
-  for (int64_t i = 0; i < count; ++i) {
-    const auto root = static_cast<float>(std::sqrt(double{row[i]} * row[i] / sum));
-    row[i] = row[i] < 0 ? -root : root;
-  }
+  const double inverse = 1 / std::sqrt(sum);
+  for (int64_t i = 0; i < count; ++i) row[i] = static_cast<float>(row[i] * inverse);
 }
 
 Result<RefImpl> make_normalizer(RefNode& node) {

@@ -136,27 +136,40 @@ Result<RefImpl> make_affine_grid(RefNode& node) {
     shape.push_back(desc.spatial);
     TENON_TRY(shape.checked_element_count().status());
     TENON_TRY_ASSIGN(void* const y, open_output(context, out, 0, shape));
-    // The position along axis d, the innermost axis first, and a 1 behind the last.
     const int64_t positions = image.element_count(), n = desc.spatial;
-    std::array<double, 4> at{};
-    for (int64_t i = 0; i < desc.batch * positions; ++i) {
-      int64_t rest = i % positions;
-      for (int64_t d = 0; d < n; ++d) {
-        const int64_t length = image[static_cast<int>(n - 1 - d)], index = rest % length;
-        rest /= length;
-        const auto steps = static_cast<double>(length);
-        // One element alone stands at the beginning.
-        at[d] = desc.align_corners ? (length == 1 ? -1.0 : 2.0 * static_cast<double>(index) / (steps - 1) - 1)
-                                   : (2.0 * static_cast<double>(index) + 1) / steps - 1;
-      }
-      at[n] = 1;
-      const int64_t theta = i / positions * n * (n + 1);
-      for (int64_t d = 0; d < n; ++d) {
-        double sum = 0;
-        for (int64_t k = 0; k <= n; ++k) sum += read(context.inputs[0], theta + d * (n + 1) + k) * at[k];
-        write(y, i * n + d, sum);
-      }
-    }
+    // The position of element `index` of an axis.
+    const auto coordinate = [&](int64_t index, int64_t length) {
+      const auto steps = static_cast<double>(length);
+      // One element alone stands at the beginning.
+      return desc.align_corners ? (length == 1 ? -1.0 : 2.0 * static_cast<double>(index) / (steps - 1) - 1)
+                                : (2.0 * static_cast<double>(index) + 1) / steps - 1;
+    };
+    const int64_t row = n > 0 ? image[static_cast<int>(n - 1)] : 1;
+    if (positions == 0) return {};
+    constexpr int64_t kGrain = 4096;
+    context.pool->parallel_for(
+        desc.batch * positions / row, std::max<int64_t>(1, kGrain / row), [&](int64_t begin, int64_t end) {
+          for (int64_t item = begin; item < end; ++item) {
+            // The outer axes and the offset first; the innermost axis is added element by element.
+            const int64_t theta = item * row / positions * n * (n + 1);
+            const auto factor = [&](int64_t d, int64_t k) { return read(context.inputs[0], theta + d * (n + 1) + k); };
+            std::array<double, 3> base{}, slope{};
+            for (int64_t d = 0; d < n; ++d) {
+              base[d] = factor(d, n);
+              slope[d] = factor(d, 0);
+            }
+            int64_t rest = item;
+            for (int64_t k = 1; k < n; ++k) {
+              const int64_t length = image[static_cast<int>(n - 1 - k)];
+              for (int64_t d = 0; d < n; ++d) base[d] += factor(d, k) * coordinate(rest % length, length);
+              rest /= length;
+            }
+            for (int64_t j = 0; j < row; ++j) {
+              const double x = coordinate(j, row);
+              for (int64_t d = 0; d < n; ++d) write(y, (item * row + j) * n + d, slope[d] * x + base[d]);
+            }
+          }
+        });
     return {};
   };
   return impl;
