@@ -209,12 +209,36 @@ def line(row):
             f"{cell(row, 'ort')} | {ratio} | {error} |{kernel}")
 
 
+def geometric_mean(ratios):
+    return math.exp(statistics.fmean(map(math.log, ratios)))
+
+
+def family_table(rows):
+    """One row for each family: the mean of its cases and the slowest one, for each number of threads."""
+    threads = sorted({row["threads"] for row in rows})
+    print("\n| family | cases |" + "".join(f" ratio, {count} thread(s) | slowest case |" for count in threads))
+    print("|" + " --- |" * (2 + 2 * len(threads)))
+    for family in dict.fromkeys(row["family"] for row in rows):
+        cells, cases = [], 0
+        for count in threads:
+            both = [row for row in rows if row["family"] == family and row["threads"] == count and "ratio" in row]
+            cases = len(both)
+            if both:
+                worst = min(both, key=lambda row: row["ratio"])
+                cells += [f"{geometric_mean([row['ratio'] for row in both]):.2f}",
+                          f"{worst['ratio']:.2f} {worst['case']} {worst['type']}"]
+            else:
+                cells += ["-", "-"]
+        print(f"| {family} | {cases} | " + " | ".join(cells) + " |")
+    print()
+
+
 def summary(rows, mark):
     for threads in sorted({row["threads"] for row in rows}):
         ratios = [row["ratio"] for row in rows if row["threads"] == threads and "ratio" in row]
         if not ratios:
             continue
-        mean = math.exp(statistics.fmean(map(math.log, ratios)))
+        mean = geometric_mean(ratios)
         alone = sum("tenon_us" in row and "ort_us" not in row for row in rows if row["threads"] == threads)
         print(f"{threads} thread(s): {len(ratios)} cases in both, geometric mean {mean:.2f}, "
               f"{sum(ratio < mark for ratio in ratios)} below {mark}; {alone} in Tenon alone")
@@ -260,6 +284,7 @@ def main():
                 rows.append(row)
                 if arguments.below is None or row.get("ratio", 0 if "tenon_us" not in row else 1) < arguments.below:
                     print(line(row), flush=True)
+    family_table(rows)
     summary(rows, arguments.below or 0.8)
     for row in rows:
         if "tenon_error" in row:
