@@ -61,20 +61,26 @@ Result<Shape> reshaped(const Shape& x, std::span<const int64_t> target, bool all
   TENON_TRY(check_rank(target.size()));
   TENON_TRY_ASSIGN(const int inferred, inferred_axis(target));
   Shape out;
+  // What the -1 is made of: dimensions that are copied cancel, so that one of them may be 0.
+  Shape source = x, rest;
   for (int d = 0; d < static_cast<int>(target.size()); ++d) {
     int64_t size = target[d];
-    if (size == 0 && !allow_zero) {
+    const bool copied = size == 0 && !allow_zero;
+    if (copied) {
       TENON_INVALID_IF(d >= x.rank(), "The target shape copies dimension {} of an input of shape {}.", d,
                        x.to_string());
       size = x[d];
+      source[d] = 1;
     }
     out.push_back(d == inferred ? 1 : size);
+    rest.push_back(d == inferred || copied ? 1 : size);
   }
   const std::optional<int64_t> product = checked_product(out.dims());
   TENON_INVALID_IF(!product, "The target shape {} has too many elements.", Shape(target).to_string());
-  const int64_t count = x.element_count();
-  int64_t known = *product;
+  int64_t count = x.element_count(), known = *product;
   if (inferred >= 0) {
+    TENON_TRY_ASSIGN(count, source.checked_element_count());
+    TENON_TRY_ASSIGN(known, rest.checked_element_count());
     TENON_INVALID_IF(known == 0, "The -1 of the target shape {} is undefined beside a 0.", Shape(target).to_string());
     out[inferred] = count / known;
     known *= out[inferred];
@@ -174,7 +180,7 @@ Status infer_reshape(Context& c) {
       TENON_INVALID_IF(i >= c.dims(0).size(), "The target shape copies dimension {} of an input of shape {}.", i,
                        text(c.dims(0)));
       out[i] = c.dims(0)[i];
-      if (!out[i].known()) cancelled[i] = true;
+      if (!out[i].known() || (out[i].value == 0 && inferred >= 0)) cancelled[i] = true;
       continue;
     }
     out[i] = number(value);
@@ -184,7 +190,8 @@ Status infer_reshape(Context& c) {
   for (size_t i = 0; i < c.dims(0).size(); ++i)
     if (!cancelled[i]) source.push_back(c.dims(0)[i]);
   for (size_t i = 0; i < out.size(); ++i)
-    if (static_cast<int>(i) != inferred && out[i].known()) rest.push_back(out[i]);
+    if (static_cast<int>(i) != inferred && out[i].known() && !(i < cancelled.size() && cancelled[i]))
+      rest.push_back(out[i]);
   if (inferred >= 0) {
     TENON_TRY_ASSIGN(out[inferred], inferred_dim(source, rest, c, out));
     return c.set_dims(0, std::move(out));

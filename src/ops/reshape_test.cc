@@ -20,8 +20,11 @@ TEST(Reshaped, CopiesAndInfersSizes) {
   EXPECT_THAT(message(reshaped({2, 3}, Ints{4, -1}, false)), HasSubstr("does not reshape"));
   EXPECT_THAT(message(reshaped({6}, Ints{2, 3, 0}, false)), HasSubstr("copies dimension 2"));
   EXPECT_THAT(message(reshaped({6}, Ints{INT64_MAX, 3}, false)), HasSubstr("too many elements"));
-  // As in ONNX Runtime.
-  EXPECT_THAT(message(reshaped({0, 4}, Ints{0, -1}, false)), HasSubstr("undefined beside a 0"));
+  // A dimension that is copied cancels, whatever its size; any other 0 leaves the -1 open, as in ONNX Runtime.
+  EXPECT_EQ(reshaped({0, 4}, Ints{0, -1}, false).value(), (Shape{0, 4}));
+  EXPECT_EQ(reshaped({2, 0, 8}, Ints{0, 0, 2, -1}, false).value(), (Shape{2, 0, 2, 4}));
+  EXPECT_THAT(message(reshaped({2, 0, 8}, Ints{0, 0, 3, -1}, false)), HasSubstr("does not reshape"));
+  EXPECT_THAT(message(reshaped({0, 4}, Ints{-1, 0}, true)), HasSubstr("undefined beside a 0"));
 }
 
 TEST(Reshaped, TheWriterMakesAZeroASizeOfZero) {

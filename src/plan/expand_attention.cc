@@ -1,6 +1,7 @@
 // Attention of com.microsoft, with what stands around it there: the projection, biases, masks of integers, rotary
 // embeddings and lengths. All become tenon.CachedAttention.
 #include <cmath>
+#include <utility>
 
 #include "plan/expand_cache.h"
 
@@ -21,7 +22,9 @@ struct Parts {
   ValueId k_codes = kNoValue, v_codes = kNoValue;
 };
 
-void attend(Expansion& to, const Parts& parts, const std::vector<ValueId>& outputs) {
+void attend(Expansion& to, const Parts& parts, std::vector<ValueId> outputs) {
+  // The kernels write the result, also where the present alone is asked for.
+  if (outputs[0] == kNoValue) outputs[0] = to.new_value();
   SetAttributes set = parts.more;
   set.push_back(integer("q_num_heads", parts.heads));
   if (parts.k == kNoValue || to.rank(parts.k) != 4) set.push_back(integer("kv_num_heads", parts.kv_heads));
@@ -32,7 +35,7 @@ void attend(Expansion& to, const Parts& parts, const std::vector<ValueId>& outpu
   to.add_node(
       "tenon", "CachedAttention",
       {parts.q, parts.k, parts.v, parts.mask, parts.past_k, parts.past_v, parts.lengths, parts.total, parts.sink}, set,
-      outputs);
+      std::move(outputs));
 }
 
 int64_t heads_of(Expansion& to, const char* name) {
@@ -72,7 +75,9 @@ ValueId mask_of(Expansion& to, ValueId mask, ValueId keys, DataType type) {
       to.fail(unsupported("{} has a mask of {} numbers for {} batches.", to.node().op_type, known, known_batch));
     }
   } else if (rank == 2 || rank == 3) {
-    allowed = to.cast(mask, DataType::kBool);
+    // Numbers below 0 mask as 0 does.
+    allowed =
+        to.type(mask) == DataType::kBool ? mask : to.add("Greater", {mask, to.cast(to.constant({0}), to.type(mask))});
   } else {
     to.fail(unsupported("{} has a mask {}; those of 1, 2 and 3 dimensions are computed.", to.node().op_type,
                         to.value(mask).type_text()));

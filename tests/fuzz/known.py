@@ -123,8 +123,8 @@ def difference(problem, feed, want, got):
             is_near(a, b, 1) for a, b in zip(want, got)):
         return True
     # Which of two values is the larger hangs on the last digit where both were computed.
-    if len(nodes) > 1 and names & {"TopK", "ArgMax", "ArgMin", "NonMaxSuppression"} and all(
-            a.shape == b.shape and (a.dtype.kind in "iu" or is_near(a, b, 0)) for a, b in zip(want, got) if isinstance(a, np.ndarray)):
+    if len(nodes) > 1 and names & {"TopK", "ArgMax", "ArgMin", "NonMaxSuppression", "MaxPool"} and all(
+            a.shape == b.shape and (a.dtype.kind in "iu" or is_near(a, b, 0) or np.array_equal(a, b)) for a, b in zip(want, got) if isinstance(a, np.ndarray)):
         return True
     # Whether two floats are the same hangs on the last digit, and with it how many there are.
     if names & {"Equal", "MurmurHash3", "BitCast", "Unique"} and len(nodes) > 1 and any(value.dtype.kind == "f" for value in arrays(feed)):
@@ -151,14 +151,25 @@ def difference(problem, feed, want, got):
     # ONNX Runtime joins past and present where the present is an output only.
     if any(node.op_type in ("MultiHeadAttention", "DecoderMaskedMultiHeadAttention") and any(node.input[6:8]) and len([name for name in node.output if name]) < 3 for node in nodes):
         return True
-    # ONNX Runtime keeps the running mean and variance from one iteration to the next.
-    if names & {"Loop", "Scan"} and any(node.op_type == "BatchNormalization" and len(node.output) > 1 for node in nodes):
+    # ONNX Runtime writes the running mean and variance where those of before were, also where something else reads them.
+    if len(nodes) > 1 and any(node.op_type == "BatchNormalization" and len(node.output) > 1 for node in nodes):
+        return True
+    # ONNX Runtime's result has the input's shape where the skip has more rows.
+    if names & {"SkipLayerNormalization", "SkipSimplifiedLayerNormalization"} and want[0].shape != got[0].shape:
         return True
     # ONNX Runtime takes the scales of the columns of one B for all.
     if "MatMulIntegerToFloat" in names and want[0].ndim > 2:
         return True
     # ONNX Runtime reads rows of another length.
     if any(node.op_type == "MatMulBnb4" and any(a.name == "transB" and a.i == 0 for a in node.attribute) for node in nodes):
+        return True
+    # Rows are rounded to int8 by the scale of another block.
+    if any(node.op_type == "MatMulNBits" and any(a.name == "accuracy_level" and a.i == 4 for a in node.attribute) for node in nodes) and all(
+            a.shape == b.shape and np.abs(a.astype(np.float64) - b.astype(np.float64)).max(initial=0) <= 0.05 * np.abs(a.astype(np.float64)).max(initial=0)
+            for a, b in zip(want, got)):
+        return True
+    # ONNX Runtime reads what was never written.
+    if any(value.size and np.abs(value[np.isfinite(value)].astype(np.float64)).max(initial=0) > 1e30 for value in floats(want)):
         return True
     # ONNX Runtime rounds the rows to int8; a token's experts hang on digits.
     if "QMoE" in names:

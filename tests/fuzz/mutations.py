@@ -73,7 +73,7 @@ def resize(r, t):
             t.slots[i] = values_like(r, t.slots[i], shape)
     if old > 2 or r.random() < 0.3:
         for name, attribute in t.attributes.items():
-            if attribute.type == onnx.AttributeProto.INT and attribute.i in factors and r.random() < 0.6:
+            if attribute.type == onnx.AttributeProto.INT and attribute.i in factors and not is_flag(t.name, name) and r.random() < 0.6:
                 t.attributes[name] = helper.make_attribute(name, factors[attribute.i])
 
 

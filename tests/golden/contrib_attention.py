@@ -72,6 +72,14 @@ def multi_head():
     return found
 
 
+def few_outputs():
+    rows = [floats(2, 5, 16) for _ in range(3)]
+    below = np.array([[1, -1, 1, 2, -7], [1, 1, 1, 0, -1]], np.int32)
+    present = problem("MultiHeadAttention", rows, num_heads=2, outputs=3, title="present alone")
+    del present.model.graph.output[0]
+    return [present, problem("MultiHeadAttention", [*rows, None, below], num_heads=2, title="mask of numbers below 0")]
+
+
 def decoding():
     found = []
     for batch, heads, depth, past in ((2, 3, 8, 5), (1, 2, 16, 33), (1, 2, 20, 200)):
@@ -165,4 +173,4 @@ def rotary():
 
 
 def problems():
-    return projected() + multi_head() + decoding() + grouped() + coded_caches() + rotary()
+    return projected() + multi_head() + decoding() + few_outputs() + grouped() + coded_caches() + rotary()

@@ -314,6 +314,10 @@ FACTS["sequence_map_hands_on_a_constant"] = Fact(
 FACTS["max_roi_pool_rounds_edges_of_float32"] = Fact(
     "(float[1,1,4,5] x, float[N,5] r) => (float[] y) { y = MaxRoiPool<pooled_shape=[2,1], spatial_scale=0.37>(x, r) }",
     [{"x": ramp(1, 1, 4, 5), "r": f32(0, 8.378378, 5.675676, 9.459459, 5.9459457, 0, 0, 0, 4.054054, 6.756757).reshape(2, 5)}])
+FACTS["reshape_infers_beside_a_copied_zero"] = Fact(
+    "(float[N,T,8] x) => (float[] y, float[] z) <int64[4] a = {0,0,2,-1}, int64[3] b = {0,0,-1}> { y = Reshape(x, a) z = Reshape(y, b) }",
+    [{"x": floats(n, t, 8)} for n, t in ((2, 0), (2, 3), (0, 3))],
+    want=lambda inputs, outputs: outputs[0].shape == (*inputs["x"].shape[:2], 2, 4) and np.array_equal(outputs[1], inputs["x"]))
 FACTS["reduce_sum_of_nothing_keeps_ones"] = Fact("(float[N,3] x) => (float[] y) <int64[2] a={0,1}> { y = ReduceSum(x, a) }", [{"x": floats(0, 3)}],
                                                  want=gives(np.zeros((1, 1), np.float32)))
 
