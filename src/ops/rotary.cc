@@ -57,7 +57,7 @@ Result<RotaryDesc> read_rotary(const Node& node, const InputShapes& shapes) {
   TENON_INVALID_IF(cos.rank() != 2 || cos[1] != half, "The cosines {} are not rows of {}.", cos.to_string(), half);
   desc.rows = cos[0];
   desc.ids = ids_input;
-  const bool following = contrib && *ids == Shape{1};
+  const bool following = contrib && (*ids == Shape{1} || ids->rank() == 0);
   desc.positions = following ? RotaryDesc::Positions::kFollowing : RotaryDesc::Positions::kGiven;
   TENON_INVALID_IF(!following && *ids != Shape({desc.batch, desc.tokens}),
                    "The positions {} are not those of {} tokens in {} batches.", ids->to_string(), desc.tokens,

@@ -166,7 +166,7 @@ def rotary():
                 turns = [np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32)]
                 ids = RNG.integers(0, 20, (batch, tokens))
                 for rows in (floats(batch, tokens, heads * depth), floats(batch, heads, tokens, depth)):
-                    for given in (ids, np.array([3])):
+                    for given in (ids, np.array([3]), np.array(3)):
                         stated = dict(num_heads=heads, rotary_embedding_dim=turned) if turned else {}
                         found.append(problem("RotaryEmbedding", [rows, given, *turns], interleaved=interleaved, dynamic=len(found) % 2 == 1, **stated))
     return found
