@@ -4,6 +4,7 @@
 
 #include "ep/cpu/ops/reference_kernel.h"
 #include "ep/cpu/ops/reference_window.h"
+#include "ep/cpu/simd/elementwise.h"
 #include "ops/image.h"
 
 namespace tenon::cpu::ref {
@@ -15,8 +16,51 @@ namespace {
 // One image: the sums of the columns' elements, which lie `components` apart (2 for complex numbers).
 using AddColumns = void (*)(const Window& window, const void* columns, int64_t components, void* image);
 
+// Of float32: rows of columns are added where they belong, tap by tap.
+void add_float_columns(const Window& window, const float* columns, float* image) {
+  const int last = window.rank() - 1;
+  const WindowAxis& row = window.axes[last];
+  const int64_t taps = window.kernel_count(), rows = window.out_count() / row.out;
+  const auto add = eltwise_table().binary[static_cast<int>(Binary::kAdd)];
+  std::fill_n(image, window.in_count(), 0.0f);
+  Strides tap{};
+  for (int64_t t = 0; t < taps; ++t, advance(window, &WindowAxis::kernel, tap)) {
+    // Positions [low, high) of a row add to elements of the image: position p to p * stride + shift.
+    const int64_t shift = tap[last] * row.dilation - row.pad_begin;
+    const int64_t low = shift >= 0 ? 0 : (-shift + row.stride - 1) / row.stride;
+    const int64_t high = shift >= row.in ? 0 : std::min(row.out, (row.in - 1 - shift) / row.stride + 1);
+    Strides at{};
+    for (int64_t r = 0; r < rows; ++r, columns += row.out) {
+      int64_t to = 0;
+      bool inside = low < high;
+      for (int d = 0; d < last; ++d) {
+        const WindowAxis& axis = window.axes[d];
+        const int64_t i = at[d] * axis.stride - axis.pad_begin + tap[d] * axis.dilation;
+        inside &= i >= 0 && i < axis.in;
+        to = to * axis.in + i;
+      }
+      if (inside) {
+        float* const y = image + to * row.in + low * row.stride + shift;
+        if (row.stride == 1) {
+          add(y, 1, columns + low, 1, y, high - low);
+        } else {
+          for (int64_t p = 0; p < high - low; ++p) y[p * row.stride] += columns[low + p];
+        }
+      }
+      for (int d = last - 1; d >= 0; --d) {
+        if (++at[d] < window.axes[d].out) break;
+        at[d] = 0;
+      }
+    }
+  }
+}
+
 template <typename T>
 void add_columns(const Window& window, const void* columns, int64_t components, void* image) {
+  if constexpr (std::is_same_v<T, float>) {
+    if (components == 1 && window.rank() > 0 && window.out_count() > 0)
+      return add_float_columns(window, static_cast<const float*>(columns), static_cast<float*>(image));
+  }
   const int64_t kernel = window.kernel_count(), positions = window.out_count(), count = window.in_count();
   const auto* const from = static_cast<const T*>(columns);
   Strides at{};  // of the image's element
