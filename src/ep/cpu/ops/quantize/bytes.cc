@@ -41,6 +41,13 @@ Table table_of(const ByteTensor& x, const ByteTensor& y, const KernelContext& co
   return table;
 }
 
+// Whether bytes stay what they are, as those of X with the step of Y do.
+bool is_identity(const Table& table) {
+  for (size_t i = 0; i < table.size(); ++i)
+    if (table[i] != i) return false;
+  return true;
+}
+
 struct Operands {
   std::vector<ByteTensor> x;
   ByteTensor y;
@@ -150,9 +157,9 @@ Result<RefImpl> make_mul_integer(RefNode& node) {
   return impl;
 }
 
-// Elements [begin, begin + n) of an operand in Y's bytes: its table's, one where it repeats. `buffer` has room for
-// them.
-const uint8_t* looked_up(const Table& table, const uint8_t* x, int64_t stride, int64_t n, uint8_t* buffer) {
+// `n` elements of an operand in Y's bytes: its table's, one where it repeats. `buffer` has room for them.
+const uint8_t* looked_up(const Table& table, bool moves, const uint8_t* x, int64_t stride, int64_t n, uint8_t* buffer) {
+  if (moves) return x;
   quantize_table().lookup(x, table.data(), stride == 0 ? 1 : n, buffer);
   return buffer;
 }
@@ -170,6 +177,7 @@ Result<RefImpl> make_where(RefNode& node) {
     const auto same = [](float x) { return x; };
     const Table a = table_of(operands.x[0], operands.y, context, same);
     const Table b = table_of(operands.x[1], operands.y, context, same);
+    const bool moves_a = is_identity(a), moves_b = is_identity(b);
     const int64_t steps[] = {walk.row_stride(0), walk.row_stride(1), walk.row_stride(2)};
     context.pool->parallel_for(walk.count(), kGrain, [&](int64_t begin, int64_t end) {
       constexpr int64_t kBlock = 1024;
@@ -180,8 +188,9 @@ Result<RefImpl> make_where(RefNode& node) {
           const auto* const p = context.input<uint8_t>(1) + offset[1] + done * steps[1];
           const auto* const q = context.input<uint8_t>(4) + offset[2] + done * steps[2];
           integer_table().where8(context.input<uint8_t>(0) + offset[0] + done * steps[0], steps[0],
-                                 looked_up(a, p, steps[1], n, yes), steps[1], looked_up(b, q, steps[2], n, no),
-                                 steps[2], context.output<uint8_t>(0) + first + done, n);
+                                 looked_up(a, moves_a, p, steps[1], n, yes), steps[1],
+                                 looked_up(b, moves_b, q, steps[2], n, no), steps[2],
+                                 context.output<uint8_t>(0) + first + done, n);
         }
       });
     });
@@ -202,9 +211,7 @@ Result<RefImpl> make_concat(RefNode& node) {
     const int64_t row = desc.span.length * desc.span.inner;
     for (size_t i = 0; i < operands.x.size(); ++i) {
       const Table table = table_of(operands.x[i], operands.y, context, [](float x) { return x; });
-      Table identity;
-      for (size_t byte = 0; byte < identity.size(); ++byte) identity[byte] = static_cast<uint8_t>(byte);
-      const bool moves = table == identity;  // a part with the step of Y is copied
+      const bool moves = is_identity(table);
       const int64_t part = desc.lengths[i] * desc.span.inner;
       const auto* const x = context.input<uint8_t>(operands.x[i].inputs.data);
       auto* const y = context.output<uint8_t>(0) + offset;
