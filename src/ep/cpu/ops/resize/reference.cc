@@ -115,18 +115,22 @@ Result<int64_t> most_between(const std::vector<Taps>& taps, const Shape& out) {
 // the weights were rounded: bytes have weights of 22 binary places, the others float32, as in ONNX Runtime.
 template <typename T>
 struct RoundedSum {
+  using Weight = Sum<T>;
+  static Weight prepare(double weight) { return static_cast<Weight>(weight); }
   Sum<T> value = 0;
-  void add(double weight, T element) { value += static_cast<Sum<T>>(weight) * static_cast<Sum<T>>(element); }
+  void add(Weight weight, T element) { value += weight * static_cast<Sum<T>>(element); }
   double rounded() const { return static_cast<double>(std::round(value)); }
 };
 template <typename T>
   requires(sizeof(T) == 1)
 struct RoundedSum<T> {
+  using Weight = int64_t;
   static constexpr int kPlaces = 22;
-  int64_t value = int64_t{1} << (kPlaces - 1);
-  void add(double weight, T element) {
-    value += static_cast<int64_t>(std::round(static_cast<float>(weight) * static_cast<float>(1 << kPlaces))) * element;
+  static Weight prepare(double weight) {
+    return static_cast<int64_t>(std::round(static_cast<float>(weight) * static_cast<float>(1 << kPlaces)));
   }
+  int64_t value = int64_t{1} << (kPlaces - 1);
+  void add(Weight weight, T element) { value += weight * element; }
   double rounded() const { return static_cast<double>(value >> kPlaces); }
 };
 
@@ -146,15 +150,21 @@ void interpolate_axes(const void* x, void* y, const std::vector<Taps>& taps, con
     int64_t outer = 1, inner = 1;
     for (int k = 0; k < out.rank(); ++k) (k < d ? outer : inner) *= k == d ? 1 : shape[k];
     T* const to = from == buffers[0] ? buffers[1] : buffers[0];
-    pool.parallel_for(outer * out[d] * inner, kGrain, [&](int64_t begin, int64_t end) {
-      for (int64_t e = begin; e < end; ++e) {
-        const int64_t o = e / inner / out[d], i = e / inner % out[d], j = e % inner;
-        RoundedSum<T> sum;
-        for (int64_t k = i * axis.width; k < (i + 1) * axis.width; ++k) {
-          const int64_t source = axis.index[k] / axis.stride;
-          sum.add(axis.weight[k], from[(o * axis.in + source) * inner + j]);
+    std::vector<typename RoundedSum<T>::Weight> weights(axis.weight.size());
+    std::transform(axis.weight.begin(), axis.weight.end(), weights.begin(), &RoundedSum<T>::prepare);
+    // Where each tap's elements begin, from the first element of a matrix of `inner` columns on.
+    std::vector<int64_t> sources(axis.index.size());
+    for (size_t k = 0; k < sources.size(); ++k) sources[k] = axis.index[k] / axis.stride * inner;
+    const int64_t grain = std::max<int64_t>(1, kGrain / std::max<int64_t>(1, inner));
+    pool.parallel_for(outer * out[d], grain, [&](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row) {
+        const T* const matrix = from + row / out[d] * axis.in * inner;
+        const int64_t first = row % out[d] * axis.width;
+        for (int64_t j = 0; j < inner; ++j) {
+          RoundedSum<T> sum;
+          for (int64_t k = first; k < first + axis.width; ++k) sum.add(weights[k], matrix[sources[k] + j]);
+          to[row * inner + j] = store<T>(sum.rounded());
         }
-        to[e] = store<T>(sum.rounded());
       }
     });
     shape[d] = out[d];
