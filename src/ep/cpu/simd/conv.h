@@ -18,6 +18,7 @@ struct ConvRun {
   int64_t rows = 1, cols = 1;   // taps
   int64_t blocks = 0;           // full blocks of 8 input channels
   int64_t tail = 0;             // 0..7 input channels in one more block
+  int64_t block_channels = 8;   // set by the tables alone
   const float* bias = nullptr;  // null: add to what `y` holds
   // Laid out as y; null: none. The first is added with the bias, the second after the clamp.
   const float* residual_before = nullptr;

@@ -44,15 +44,37 @@ void run_tiles(const ConvRun& run) {
   }
 }
 
+#if HWY_MAX_BYTES >= 64
 template <int J>
 void run_blocked(const ConvRun& run) {
-  constexpr Source kFirst = Source(0), kSecond = Source(1);
-  source_of<J>(run) == kFirst ? run_tiles<J, kFirst>(run) : run_tiles<J, kSecond>(run);
+  run.x_pixel == 8 ? run_tiles<J, Source::kDense>(run) : run_tiles<J, Source::kStrided>(run);
 }
+
+// Plain inputs are blocks of one channel: tiles of their own would be a third of this code.
+template <int J>
+void run_plain(const ConvRun& run) {
+  ConvRun plain = run;
+  plain.block_channels = 1;
+  run_tiles<J, Source::kStrided>(plain);
+}
+#else
+template <int J>
+void run_blocked(const ConvRun& run) {
+  if (run.rows == 1 && run.cols == 1 && run.x_pixel == 8 && run.w_block == J * 64)
+    run_tiles<J, Source::kPoint>(run);
+  else
+    run_tiles<J, Source::kWindow>(run);
+}
+
+template <int J>
+void run_plain(const ConvRun& run) {
+  run_tiles<J, Source::kPlain>(run);
+}
+#endif
 
 template <int... kIndex>
 constexpr ConvTable table_of(std::integer_sequence<int, kIndex...>) {
-  return {kConvWidths, kConvPanelBytes, {&run_blocked<kIndex + 1>...}, {&run_tiles<kIndex + 1, Source::kPlain>...}};
+  return {kConvWidths, kConvPanelBytes, {&run_blocked<kIndex + 1>...}, {&run_plain<kIndex + 1>...}};
 }
 
 }  // namespace

@@ -15,13 +15,12 @@ inline constexpr int kConvWidths = 6;
 // Nine pixels need 192 bytes of weights in 14 cycles, which L2 gives; these leave most of it for inputs.
 inline constexpr int64_t kConvPanelBytes = 256 * 1024;
 
-enum class Source { kDense, kStrided, kPlain };
+enum class Source { kDense, kStrided };
 
-// Pixels a tile. Strided ones need an address register for every three of them; 8 fill the pipelines of both units, and
-// plain inputs, with few channels, want more for their weights.
+// Pixels a tile. Strided ones need an address register for every three of them; 8 fill the pipelines of both units.
 constexpr int most_pixels(int width, Source source) {
-  if (width > 4) return source == Source::kStrided ? 6 : 9;
-  return source == Source::kDense ? 14 : source == Source::kStrided ? 8 : 12;
+  if (width > 4) return source == Source::kDense ? 9 : 6;
+  return source == Source::kDense ? 14 : 8;
 }
 
 // A tile whose result is added to something: `sums` holds `width` vectors of eight for each pixel.
@@ -110,9 +109,9 @@ void tile(const ConvRun& run, int64_t first) {
   const float* x = run.x + first * x_pixel;
   const float* w = run.w;
   Sums<R, J> sums(run.bias != nullptr ? run.bias : kZeros);
-  constexpr int64_t kUnit = kSource == Source::kPlain ? 1 : 8;
-  for (int64_t left = run.blocks * kUnit + run.tail; left > 0; left -= kUnit, x += run.x_block, w += run.w_block) {
-    const int64_t channels = opaque(left < kUnit ? left : kUnit);
+  const int64_t unit = run.block_channels;
+  for (int64_t left = run.blocks * unit + run.tail; left > 0; left -= unit, x += run.x_block, w += run.w_block) {
+    const int64_t channels = opaque(left < unit ? left : unit);
     const float* row = x;
     const float* row_weights = w;
     for (int64_t r = 0; r < run.rows; ++r, row += run.x_row, row_weights += run.w_row) {
@@ -135,11 +134,6 @@ void tile(const ConvRun& run, int64_t first) {
   sums.store(adds ? kept : run.y + first * run.y_pixel, adds ? J * 8 : run.y_pixel, adds ? 8 : run.y_block,
              adds ? -__builtin_inff() : run.low, adds ? __builtin_inff() : run.high);
   if (adds) finish_tile(run, kept, first, R, J);
-}
-
-template <int J>
-Source source_of(const ConvRun& run) {
-  return run.x_pixel == 8 ? Source::kDense : Source::kStrided;
 }
 
 }  // namespace tenon::cpu::TENON_ISA_NAMESPACE

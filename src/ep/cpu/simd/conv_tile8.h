@@ -142,10 +142,4 @@ void tile(const ConvRun& run, int64_t first) {
   }
 }
 
-template <int J>
-Source source_of(const ConvRun& run) {
-  const bool point = run.rows == 1 && run.cols == 1 && run.x_pixel == 8 && run.w_block == J * 64;
-  return point ? Source::kPoint : Source::kWindow;
-}
-
 }  // namespace tenon::cpu::TENON_ISA_NAMESPACE

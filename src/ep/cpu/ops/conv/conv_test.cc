@@ -19,6 +19,27 @@ TEST(ConvAutoPad, AnEmptyTextLeavesThePads) {
   EXPECT_EQ(got[0], got[1]);
 }
 
+// Winograd's blocks of tiles depend on the number of threads, and so do direct kernels' ranges: the results do not.
+TEST(ConvThreads, GiveTheSameBits) {
+  std::mt19937 random(3);
+  struct Case {
+    int64_t batch, channels, outputs, height, width, stride;
+  };
+  for (const Case& q : {Case{1, 16, 16, 40, 44, 1}, Case{2, 24, 40, 21, 19, 1}, Case{1, 160, 136, 18, 17, 1},
+                        Case{1, 40, 72, 21, 20, 2}}) {
+    ConvNode node("Conv", "", 11);
+    const int64_t height = (q.height - 1) / q.stride + 1, width = (q.width - 1) / q.stride + 1;
+    const auto values = [&](int64_t count) { return uniform_floats(random, count); };
+    node.input({q.batch, q.channels, q.height, q.width}, values(q.batch * q.channels * q.height * q.width));
+    node.constant({q.outputs, q.channels, 3, 3}, values(q.outputs * q.channels * 9));
+    node.constant({q.outputs}, values(q.outputs)).output({q.batch, q.outputs, height, width});
+    node.node().set_ints("pads", {1, 1, 1, 1});
+    node.node().set_ints("strides", {q.stride, q.stride});
+    const auto alone = node.run(1);
+    for (const int threads : {2, 5, 16}) EXPECT_EQ(node.run(threads), alone) << threads << " threads";
+  }
+}
+
 // Products with subnormal numbers are slow: constant weights and biases have none left.
 TEST(ConvWeights, SubnormalValuesAreZero) {
   for (const int64_t group : {1, 16}) {

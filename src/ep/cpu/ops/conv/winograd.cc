@@ -12,6 +12,13 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
+// Weights up to this size stay in a core's L2 beside a block of tiles.
+constexpr int64_t kSharedBytes = 1024 * 1024;
+// The products of one thread in the time that many threads take to wait for each other: about 20 microseconds.
+constexpr int64_t kWait = 96 * 1024;
+// Inputs and products of a block that all threads work on together.
+constexpr int64_t kTogetherBytes = 4 * 1024 * 1024;
+
 class WinogradConv final : public Kernel {
  public:
   static Result<std::unique_ptr<Kernel>> create(const KernelNode& node);
@@ -95,7 +102,25 @@ Result<std::unique_ptr<Kernel>> WinogradConv::create(const KernelNode& node) {
   if (kernel->weight_step_ * positions * 4 > 512 * 1024) tiles = std::max<int64_t>(tiles, 48);
   // Lines have few positions with large weights: rather read those once, and keep one position's inputs in L2.
   if (kernel->line_) tiles = std::max<int64_t>(12, 192 * 1024 / (4 * inputs) / 12 * 12);
-  const int64_t blocks = (kernel->tile_count_ + tiles - 1) / tiles;
+  const int threads = scratch_slots(node);
+  int64_t blocks = (kernel->tile_count_ + tiles - 1) / tiles;
+  if (threads > 1) {
+    // Alone, each thread wants a block of at least six tiles, and reads all weights for it (from L3, where L2 cannot
+    // hold them). Together all work on one block, and wait for each other three times.
+    constexpr int64_t kSmallest = 6;
+    const int64_t most = std::max(blocks, kernel->tile_count_ / kSmallest);
+    const int64_t wanted = round_up(blocks * shape.batch, threads) / shape.batch;
+    const int64_t alone = std::clamp(wanted, int64_t{1}, most);
+    const int64_t weights = kernel->weight_step_ * positions / 8, products = weights * kernel->tile_count_;
+    const int64_t rounds = (alone * shape.batch + threads - 1) / threads;
+    const int64_t read = weights * (weights * 32 > kSharedBytes ? 4 : 1);
+    const int64_t alone_cost = rounds * (products / alone + read);
+    const int64_t all_tiles = kTogetherBytes / (positions * 4 * channels);  // of one block
+    const int64_t parts = kernel->tile_count_ / std::max<int64_t>(1, all_tiles) + 1;
+    const int64_t together_cost = shape.batch * (products / threads + parts * 3 * kWait);
+    kernel->together_ = together_cost < alone_cost;
+    blocks = kernel->together_ ? parts : alone;
+  }
   // Even: pairs of tiles are one cache line.
   kernel->block_tiles_ = round_up((kernel->tile_count_ + blocks - 1) / blocks, 2);
   // 16 floats more than needed: positions at a multiple of 4096 bytes would share the same sets of L1.
@@ -103,8 +128,6 @@ Result<std::unique_ptr<Kernel>> WinogradConv::create(const KernelNode& node) {
   kernel->m_step_ = kernel->block_tiles_ * out_blocks * 8 + 16;
   kernel->v_floats_ = round_up(kernel->v_step_ * positions, 16);
   kernel->m_floats_ = round_up(kernel->m_step_ * positions, 16);
-  const int threads = scratch_slots(node);
-  kernel->together_ = threads > 1 && blocks * shape.batch < 3 * threads;
   kernel->slots_ = kernel->together_ ? 1 : threads;
   return std::unique_ptr<Kernel>(std::move(kernel));
 }
