@@ -43,6 +43,8 @@ def is_near(want, have, steps):
     if not isinstance(want, np.ndarray) or want.dtype.kind not in "iuf" or want.shape != have.shape:
         return False
     gap = np.abs(want.astype(np.float64) - have.astype(np.float64))
+    if want.dtype.kind == "u":  # what is below 0 wraps
+        gap = np.minimum(gap, 2.0 ** (8 * want.dtype.itemsize) - gap)
     return want.size == 0 or bool(gap.max() <= (steps if want.dtype.kind in "iu" else 1e-5 * (1 + np.abs(want.astype(np.float64)).max())))
 
 
