@@ -114,6 +114,8 @@ Status build_gemm(const Problem& problem, Case& test) {
 }  // namespace
 
 std::vector<Family> matmul_families() {
+  std::vector<DataType> types = kFloats;
+  types.insert(types.end(), {DataType::kInt32, DataType::kUint32, DataType::kInt64, DataType::kUint64});
   return {{.name = "matmul",
            .fewest_shapes = 2,
            .most_shapes = 2,
@@ -124,7 +126,7 @@ std::vector<Family> matmul_families() {
                        {"bias"},
                        {"act", Option::Kind::kWord, activation_words()},
                        {"residual", Option::Kind::kWord, {"before", "after"}}},
-           .types = kFloats,
+           .types = types,
            .build = build_matmul},
           {.name = "gemm",
            .fewest_shapes = 2,
@@ -135,7 +137,7 @@ std::vector<Family> matmul_families() {
                        {"beta", Option::Kind::kNumber},
                        {"act", Option::Kind::kWord, activation_words()},
                        {"residual", Option::Kind::kWord, {"before", "after"}}},
-           .types = kFloats,
+           .types = types,
            .build = build_gemm}};
 }
 

@@ -8,6 +8,7 @@
 #include "ep/cpu/ops/elementwise/rows.h"
 #include "ep/cpu/ops/matmul/integer_float_rows.h"
 #include "ep/cpu/ops/matmul/integer_product.h"
+#include "ep/cpu/ops/matmul/other.h"
 #include "ep/cpu/ops/matmul/rows.h"
 #include "ep/cpu/ops/moves/rows.h"
 #include "ep/cpu/ops/narrow/operands.h"
@@ -34,6 +35,8 @@ constexpr KernelEntry kRows[] = {
     {"tenon", "MatMul", 1, kAnyVersion, "gemm", &match_matmul, &create_matmul},
     {"", "MatMul", 1, kAnyVersion, "gemm", &match_matmul, &create_matmul},
     {"", "Gemm", 7, kAnyVersion, "gemm", &match_matmul, &create_matmul},
+    {"", "MatMul", 1, kAnyVersion, "gemm wide", &match_other_matmul, &create_other_matmul},
+    {"", "Gemm", 7, kAnyVersion, "gemm wide", &match_other_matmul, &create_other_matmul},
     {"", "MatMulInteger", 10, kAnyVersion, "gemm int8", &match_matmul_integer, &create_matmul_integer},
     {"", "QLinearMatMul", 10, kAnyVersion, "gemm int8", &match_matmul_integer, &create_matmul_integer},
     {"", "QuantizeLinear", 10, kAnyVersion, "quantize", &match_quantize, &create_quantize},

@@ -84,10 +84,11 @@ TENON_INLINE int64_t tile_rows(int64_t m, int64_t end) {
 }
 
 // Panels of the next tile of `rows` rows, where `columns` are left.
+template <typename B>
 TENON_INLINE int64_t tile_panels(int64_t rows, int64_t columns) {
   const int64_t left = kMaskedColumns ? gemm_panels(columns) : columns / kGemmPanel;
-  int64_t panels = most_panels(rows);
-  while (panels > 1 && panels > left) panels /= 2;
+  int64_t panels = first_panels<B>(rows);
+  while (panels > 1 && panels > left) panels = fewer_panels<B>(panels);
   return panels;
 }
 
@@ -106,7 +107,7 @@ void run_blocks(const GemmTask& task, const typename B::Element* b, FinishTile f
       for (int64_t m = 0, rows = 0; m < task.m; m += rows) {
         rows = tile_rows<B::kMostRows>(m, task.m);
         for (int64_t n = n1, columns = 0; n < n_end; n += columns) {
-          const int64_t panels = tile_panels(rows, n_end - n);
+          const int64_t panels = tile_panels<B>(rows, n_end - n);
           columns = least(panels * kGemmPanel, n_end - n);
           const Tile<B> tile{
               .a = task.a + m * task.lda + k0,

@@ -25,14 +25,14 @@ constexpr int most_panels(int64_t rows) {
 struct PackedB {
   using Element = float;
   static constexpr int kMostRows = kTileRows;
-  static constexpr bool kPacked = true;
+  static constexpr bool kPacked = true, kEveryWidth = true;
   static TENON_INLINE FW load(const float* p, int64_t) { return load_wide(p); }
 };
 // Rows of B in the caller's memory; the last panel has no columns past the matrix.
 struct PlainB {
   using Element = float;
   static constexpr int kMostRows = kTileRows < 6 ? kTileRows : 6;
-  static constexpr bool kPacked = false;
+  static constexpr bool kPacked = false, kEveryWidth = false;
   static TENON_INLINE FW load(const float* p, int64_t count) {
     return count >= kWide ? load_wide(p) : load_part_wide(p, count < 0 ? 0 : count, 0.0f);
   }
@@ -41,7 +41,7 @@ template <typename T>
 struct NarrowB {
   using Element = uint16_t;
   static constexpr int kMostRows = kTileRows < kGemmNarrowRows ? kTileRows : kGemmNarrowRows;
-  static constexpr bool kPacked = true;
+  static constexpr bool kPacked = true, kEveryWidth = false;
   static TENON_INLINE FW load(const uint16_t* p, int64_t) { return T::load_wide(p); }
 };
 
@@ -135,13 +135,23 @@ void product_tile(const Tile<B>& t) {
   }
 }
 
-template <typename B, int kRows, int kPanels = most_panels(kRows)>
-TENON_INLINE void product_panels(const Tile<B>& tile, int64_t panels) {
-  if (panels == kPanels) return product_tile<B, kRows, kPanels>(tile);
-  if constexpr (kPanels > 1) product_panels<B, kRows, kPanels / 2>(tile, panels);
+// The tile's next smaller number of panels. Where B is not float32 in panels, code of eight and of two is left out.
+template <typename B>
+constexpr int64_t fewer_panels(int64_t panels) {
+  return B::kEveryWidth ? panels / 2 : panels > 4 ? 4 : panels > 1 ? 1 : 0;
+}
+template <typename B>
+constexpr int64_t first_panels(int64_t rows) {
+  return B::kEveryWidth || most_panels(rows) < 4 ? most_panels(rows) : 4;
 }
 
-// `rows` up to B::kMostRows by `panels` panels, most_panels(rows) or that halved once or more.
+template <typename B, int kRows, int kPanels = first_panels<B>(kRows)>
+TENON_INLINE void product_panels(const Tile<B>& tile, int64_t panels) {
+  if (panels == kPanels) return product_tile<B, kRows, kPanels>(tile);
+  if constexpr (kPanels > 1) product_panels<B, kRows, fewer_panels<B>(kPanels)>(tile, panels);
+}
+
+// `rows` up to B::kMostRows by `panels` panels: first_panels(rows), or fewer_panels() of that once or more.
 template <typename B, int kRows = 1>
 TENON_INLINE void product(const Tile<B>& tile, int64_t rows, int64_t panels) {
   if (rows == kRows) return product_panels<B, kRows>(tile, panels);

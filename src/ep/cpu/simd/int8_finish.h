@@ -130,9 +130,14 @@ using FinishColumns = void (*)(const Int8Task& task, const Blanks& blanks, const
 
 template <Stage kStage>
 FinishColumns choose_finish_of(const Int8Task& task) {
+#if TENON_AMX
   const bool rows = task.row_terms || task.row_scales || task.row_bias;
   if (task.column_factors) return rows ? &finish_columns<kStage, true, true> : &finish_columns<kStage, true, false>;
   return rows ? &finish_columns<kStage, false, true> : &finish_columns<kStage, false, false>;
+#else
+  // One for all cases: here the product takes longer than this.
+  return task.column_factors ? &finish_columns<kStage, true, true> : &finish_columns<kStage, false, true>;
+#endif
 }
 
 // The activation of one row, in place; a residual counts before it or after it.

@@ -15,11 +15,15 @@ TEST(MatMul, RefusesShapesThatDoNotMatch) {
   EXPECT_THAT(kernel.status().message(), testing::HasSubstr("3 against 4"));
 }
 
-TEST(MatMul, LeavesOtherTypesToTheReference) {
-  TestNode test("MatMul", "", 13);
-  test.input<double>(DataType::kDouble, {1, 1}, {1}).input<double>(DataType::kDouble, {1, 1}, {1});
-  test.output(DataType::kDouble, {1, 1});
-  EXPECT_EQ(test.create().status().code(), StatusCode::kUnsupported);
+// The sum times alpha is rounded once, which wrapped sums cannot be.
+TEST(Gemm, LeavesScaledWholeNumbersToTheReference) {
+  for (const float alpha : {1.0f, 0.5f}) {
+    TestNode test("Gemm", "", 13);
+    test.node().set_float("alpha", alpha);
+    test.input<int32_t>(DataType::kInt32, {1, 1}, {1}).input<int32_t>(DataType::kInt32, {1, 1}, {1});
+    test.output(DataType::kInt32, {1, 1});
+    EXPECT_EQ(test.create().status().code(), alpha == 1 ? StatusCode::kOk : StatusCode::kUnsupported);
+  }
 }
 
 TEST(FusedMatMul, RefusesAnUnknownActivation) {

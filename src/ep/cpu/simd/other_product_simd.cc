@@ -1,0 +1,103 @@
+#include "ep/cpu/simd/other_product.h"
+
+#include "ep/cpu/simd/isa.h"
+
+namespace tenon::cpu::TENON_ISA_NAMESPACE {
+namespace {
+
+// The set's widest registers, in the compiler's own vectors: Highway has no product of 64-bit integers for all sets.
+#if defined(__AVX512F__)
+constexpr int kBytes = 64, kTileRows = 6, kTileVectors = 4;
+#elif defined(__AVX2__)
+constexpr int kBytes = 32, kTileRows = 4, kTileVectors = 3;
+#else
+constexpr int kBytes = 16, kTileRows = 2, kTileVectors = 3;
+#endif
+// A block of B of this depth and one tile's columns stays in L1 while all rows of A pass.
+constexpr int64_t kDepth = 96;
+
+template <typename T>
+struct Vector {
+  typedef T Type __attribute__((vector_size(kBytes), aligned(kBytes)));
+  static constexpr int64_t kLanes = kBytes / static_cast<int64_t>(sizeof(T));
+  static constexpr int64_t kColumns = kLanes * kTileVectors;
+};
+
+// sums[i * kColumns + j] of kRows rows.
+template <typename T, int kRows>
+void tile(const OtherProductTask<T>& t, const T* a, const T* b, int64_t depth, T* sums) {
+  using V = typename Vector<T>::Type;
+  V x[kRows][kTileVectors] = {};
+  const int64_t row = t.a_row, column = t.a_column;
+  for (int64_t p = 0; p < depth; ++p, a += column) {
+    const V* const y = reinterpret_cast<const V*>(b) + p * kTileVectors;
+#pragma GCC unroll 6
+    for (int i = 0; i < kRows; ++i) {
+      const V value = a[i * row] - V{};  // the difference, unlike a sum, is no instruction: -0 + 0 is 0
+#pragma GCC unroll 4
+      for (int v = 0; v < kTileVectors; ++v) x[i][v] += value * y[v];
+    }
+  }
+#pragma GCC unroll 6
+  for (int i = 0; i < kRows; ++i)
+#pragma GCC unroll 4
+    for (int v = 0; v < kTileVectors; ++v) reinterpret_cast<V*>(sums)[i * kTileVectors + v] = x[i][v];
+}
+
+template <typename T>
+void add_row(const T* sum, int64_t columns, T* c) {
+  using V = typename Vector<T>::Type;
+  constexpr int64_t kLanes = Vector<T>::kLanes;
+  int64_t j = 0;
+  for (; j + kLanes <= columns; j += kLanes) {
+    V x;
+    __builtin_memcpy(&x, c + j, sizeof x);
+    x += *reinterpret_cast<const V*>(sum + j);
+    __builtin_memcpy(c + j, &x, sizeof x);
+  }
+  for (; j < columns; ++j) c[j] += sum[j];
+}
+
+template <typename T>
+void run(const OtherProductTask<T>& t) {
+  constexpr int64_t kColumns = Vector<T>::kColumns;
+  alignas(64) T block[kDepth * kColumns];
+  alignas(64) T sums[kTileRows * kColumns];
+  for (int64_t n = 0; n < t.n; n += kColumns) {
+    const int64_t columns = t.n - n < kColumns ? t.n - n : kColumns;
+    for (int64_t k0 = 0; k0 == 0 || k0 < t.k; k0 += kDepth) {
+      const int64_t depth = t.k - k0 < kDepth ? t.k - k0 : kDepth;
+      const T* const b = t.b + n * t.b_column + k0 * t.b_row;
+      for (int64_t p = 0; p < depth; ++p) {
+        T* const to = block + p * kColumns;
+        if (t.b_column == 1) {
+          __builtin_memcpy(to, b + p * t.b_row, static_cast<size_t>(columns) * sizeof(T));
+        } else {
+          for (int64_t j = 0; j < columns; ++j) to[j] = b[p * t.b_row + j * t.b_column];
+        }
+        for (int64_t j = columns; j < kColumns; ++j) to[j] = 0;
+      }
+      for (int64_t m = 0, rows = 0; m < t.m; m += rows) {
+        rows = t.m - m < kTileRows ? 1 : kTileRows;
+        const T* const a = t.a + m * t.a_row + k0 * t.a_column;
+        rows == 1 ? tile<T, 1>(t, a, block, depth, sums) : tile<T, kTileRows>(t, a, block, depth, sums);
+        for (int64_t i = 0; i < rows; ++i) {
+          T* const c = t.c + (m + i) * t.ldc + n;
+          const T* const sum = sums + i * kColumns;
+          if (k0 == 0) {
+            __builtin_memcpy(c, sum, static_cast<size_t>(columns) * sizeof(T));
+          } else {
+            add_row<T>(sum, columns, c);
+          }
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+
+extern const OtherProductTable other_product_table;
+const OtherProductTable other_product_table = {&run<double>, &run<uint32_t>, &run<uint64_t>};
+
+}  // namespace tenon::cpu::TENON_ISA_NAMESPACE
