@@ -149,8 +149,8 @@ void add_biases(Expansion& to, ValueId bias, Parts& parts) {
 
 // The rows of K and V, or of Q, K and V, that lie beside each other for each head: [batch, positions, heads, n, depth].
 void unpack_heads(Expansion& to, ValueId packed, const std::vector<ValueId*>& parts) {
-  std::vector<ValueId> pieces;
-  for (size_t i = 0; i < parts.size(); ++i) pieces.push_back(to.new_value());
+  std::vector<ValueId> pieces(parts.size());
+  for (ValueId& piece : pieces) piece = to.new_value();
   to.add_node("", "Split", {packed}, {integer("axis", 3), integer("num_outputs", static_cast<int64_t>(parts.size()))},
               pieces);
   const ValueId squeezed = to.constant({3});

@@ -64,8 +64,9 @@ Result<RefImpl> make_tensor_scatter(RefNode& node) {
                        desc.room);
     }
     if (context.outputs[0] != context.inputs[0] && all > 0) std::memcpy(context.outputs[0], context.inputs[0], all);
+    if (desc.room == 0) return {};
     for (int64_t b = 0; b < desc.batch; ++b) {
-      const int64_t start = first == nullptr || desc.room == 0 ? 0 : ((first[b] % desc.room) + desc.room) % desc.room;
+      const int64_t start = first == nullptr ? 0 : ((first[b] % desc.room) + desc.room) % desc.room;
       for (int64_t m = b * desc.middle; m < (b + 1) * desc.middle; ++m) {
         for (int64_t s = 0; s < desc.positions; ++s) {
           std::memcpy(context.output<std::byte>(0) + (m * desc.room + (start + s) % desc.room) * row,
