@@ -258,7 +258,7 @@ extern const Int8Table int8_amx_table;
 #if TENON_AMX
 const Int8Table int8_amx_table = {"avx512amx", &run_tiles, &pack, &pack_rows};
 #else
-const Int8Table int8_amx_table = int8_table;
+const Int8Table int8_amx_table = {TENON_TEXT_(TENON_ISA), &run, &pack, &pack_rows};
 #endif
 
 }  // namespace tenon::cpu::TENON_ISA_NAMESPACE
