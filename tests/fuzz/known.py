@@ -115,7 +115,7 @@ def difference(problem, feed, want, got):
     # axes at once ONNX Runtime makes other numbers than the reference.
     if names & {"Resize", "Upsample"} and len(want) == 1 and want[0].dtype.kind in "iu" and want[0].shape == got[0].shape:
         gap = np.abs(want[0].astype(np.float64) - got[0].astype(np.float64))
-        if want[0].ndim in (3, 5) or gap.size and gap.max() <= 1 and np.mean(gap > 0) < 0.05:
+        if want[0].ndim in (3, 5) or gap.size and gap.max() <= 1 and (np.mean(gap > 0) < 0.05 or np.sum(gap > 0) <= 3):
             return True
     # A float beside a whole number is cut off to either.
     if len(nodes) > 1 and "Cast" in names and all(is_near(a, b, 1) for a, b in zip(want, got)):
