@@ -115,6 +115,8 @@ constexpr KernelEntry kRows[] = {
     {"", "ReduceSumSquare", 1, kAnyVersion, "reduce", &match_reduce, &create_reduce},
     {"", "ReduceL2", 1, kAnyVersion, "reduce", &match_reduce, &create_reduce},
     {"", "ReduceL1", 1, kAnyVersion, "reduce", &match_reduce, &create_reduce},
+    {"", "ReduceLogSum", 1, kAnyVersion, "reduce", &match_reduce, &create_reduce},
+    {"", "ReduceLogSumExp", 1, kAnyVersion, "reduce", &match_log_sum_exp, &create_log_sum_exp},
     {"", "ReduceSum", 1, kAnyVersion, "reduce", &match_reduce_integers, &create_reduce_integers},
     {"", "ReduceMean", 1, kAnyVersion, "reduce", &match_reduce_integers, &create_reduce_integers},
     {"", "ReduceMax", 1, kAnyVersion, "reduce", &match_reduce_integers, &create_reduce_integers},

@@ -1,12 +1,14 @@
 #include "ep/cpu/ops/reduce/rows.h"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <vector>
 
 #include "ep/cpu/ops/narrow/operands.h"
 #include "ep/cpu/ops/reduce/problem.h"
 #include "ep/cpu/ops/vector_kernel.h"
+#include "ep/cpu/simd/elementwise.h"
 #include "ep/cpu/simd/norm.h"
 #include "ops/reduce.h"
 
@@ -24,9 +26,16 @@ struct ReductionRow {
 };
 
 constexpr ReductionRow kReductions[] = {
-    {"ReduceSum", Reduction::kSum}, {"ReduceMean", Reduction::kMean},           {"ReduceMax", Reduction::kMax},
-    {"ReduceMin", Reduction::kMin}, {"ReduceSumSquare", Reduction::kSumSquare}, {"ReduceL2", Reduction::kL2},
-    {"ReduceL1", Reduction::kL1},   {"GlobalAveragePool", Reduction::kMean},    {"GlobalMaxPool", Reduction::kMax},
+    {"ReduceSum", Reduction::kSum},
+    {"ReduceMean", Reduction::kMean},
+    {"ReduceMax", Reduction::kMax},
+    {"ReduceMin", Reduction::kMin},
+    {"ReduceSumSquare", Reduction::kSumSquare},
+    {"ReduceL2", Reduction::kL2},
+    {"ReduceLogSum", Reduction::kSum},
+    {"ReduceL1", Reduction::kL1},
+    {"GlobalAveragePool", Reduction::kMean},
+    {"GlobalMaxPool", Reduction::kMax},
 };
 
 // The reduction of results of `reduction` that gives the same as one of all elements.
@@ -55,20 +64,22 @@ void run_pass(const Pass& p, Reduction reduction, const float* x, float* y, Thre
 
 class ReduceKernel final : public Kernel {
  public:
-  ReduceKernel(const Problem& problem, Reduction reduction, DataType from, DataType to)
-      : p_(problem), reduction_(reduction), from_(from), to_(to) {}
+  // `log`: the results' logarithms.
+  ReduceKernel(const Problem& problem, Reduction reduction, bool log, DataType from, DataType to)
+      : p_(problem), reduction_(reduction), log_(log), from_(from), to_(to) {}
 
   Status run(KernelContext& context) const override {
     const float* const x = context.input<float>(0);
     float* const y = context.output<float>(0);
     if (is_narrow(from_) || is_narrow(to_)) return run_narrow(context);
-    if (!p_.first) {
+    if (p_.first) {
+      auto* const between = reinterpret_cast<float*>(context.scratch);
+      run_pass(*p_.first, reduction_, x, between, *context.pool);
+      run_pass(p_.last, of_results(reduction_), between, y, *context.pool);
+    } else {
       run_pass(p_.last, reduction_, x, y, *context.pool);
-      return {};
     }
-    auto* const between = reinterpret_cast<float*>(context.scratch);
-    run_pass(*p_.first, reduction_, x, between, *context.pool);
-    run_pass(p_.last, of_results(reduction_), between, y, *context.pool);
+    if (log_) logarithms(y, p_.last.result());
     return {};
   }
   size_t scratch_bytes() const override { return p_.first ? p_.first->result() * sizeof(float) : 0; }
@@ -78,6 +89,7 @@ class ReduceKernel final : public Kernel {
   }
 
  private:
+  static void logarithms(float* y, int64_t n) { eltwise_table().unary[static_cast<int>(Unary::kLog)](y, y, n, 0, 0); }
   // Rows whose elements or results are float16 or bfloat16, one at a time.
   Status run_narrow(KernelContext& context) const {
     const Pass& p = p_.last;
@@ -88,6 +100,7 @@ class ReduceKernel final : public Kernel {
         float result = 0;
         norm_table().reduce_rows(read_floats(from_, context.inputs[0], row * p.n, p.n, in), &result, 1, p.n,
                                  reduction_);
+        if (log_) logarithms(&result, 1);
         *begin_floats(to_, context.outputs[0], row, &result) = result;
         end_floats(to_, context.outputs[0], row, 1, &result);
       }
@@ -97,7 +110,47 @@ class ReduceKernel final : public Kernel {
 
   const Problem p_;
   const Reduction reduction_;
+  const bool log_;
   const DataType from_, to_;
+};
+
+// ReduceLogSumExp of float32, in blocks that stay in L1: parts of rows, or whole columns.
+class LogSumExpKernel final : public Kernel {
+ public:
+  explicit LogSumExpKernel(const Pass& pass) : p_(pass) {}
+
+  Status run(KernelContext& context) const override {
+    const float* const x = context.input<float>(0);
+    float* const y = context.output<float>(0);
+    context.pool->parallel_for(p_.result(), std::max<int64_t>(1, kGrain / (8 * p_.n)), [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i)
+        y[i] = p_.inner == 1 ? of_row(x + i * p_.n) : of_column(x + i / p_.inner * p_.n * p_.inner + i % p_.inner);
+    });
+    return {};
+  }
+  std::string_view name() const override { return p_.inner == 1 ? "log_sum_exp rows f32" : "log_sum_exp columns f32"; }
+
+ private:
+  float of_column(const float* x) const {
+    alignas(64) float column[kLongestNarrowRow];
+    for (int64_t k = 0; k < p_.n; ++k) column[k] = x[k * p_.inner];
+    return of_row(column);
+  }
+  float of_row(const float* x) const {
+    float top = 0;
+    norm_table().reduce_rows(x, &top, 1, p_.n, Reduction::kMax);
+    if (!std::isfinite(top)) return top;  // also a NaN
+    alignas(64) float block[kLongestNarrowRow];
+    double sum = 0;
+    for (int64_t i = 0; i < p_.n; i += kLongestNarrowRow) {
+      const int64_t n = std::min(kLongestNarrowRow, p_.n - i);
+      std::copy_n(x + i, n, block);
+      sum += static_cast<double>(norm_table().exponentials(block, nullptr, 0, n, &top));
+    }
+    return top + static_cast<float>(std::log(sum));
+  }
+
+  const Pass p_;
 };
 
 Result<AxisSet> axes_of(const KernelNode& node) {
@@ -159,8 +212,26 @@ Result<std::unique_ptr<Kernel>> create_reduce(const KernelNode& node) {
   for (const ReductionRow& row : kReductions)
     if (row.op_type == node.node->op_type)
       return std::unique_ptr<Kernel>(
-          std::make_unique<ReduceKernel>(problem, row.reduction, input_spec(node, 0).type, output_spec(node, 0).type));
+          std::make_unique<ReduceKernel>(problem, row.reduction, node.node->op_type == "ReduceLogSum",
+                                         input_spec(node, 0).type, output_spec(node, 0).type));
   return unsupported("The operator {} has no loop.", node.node->op_type);
+}
+
+Status match_log_sum_exp(const KernelNode& node) {
+  TENON_TRY(match_reduce(node));
+  TENON_TRY_ASSIGN(const Problem problem, reduction_problem(node));
+  TENON_UNSUPPORTED_IF(is_narrow(input_spec(node, 0).type) || is_narrow(output_spec(node, 0).type) || problem.first ||
+                           (problem.last.inner != 1 && problem.last.n > kLongestNarrowRow),
+                       "The reduced elements are no rows of float32, nor columns of at most {}.", kLongestNarrowRow);
+  return {};
+}
+
+Result<std::unique_ptr<Kernel>> create_log_sum_exp(const KernelNode& node) {
+  TENON_TRY_ASSIGN(const Problem problem, reduction_problem(node));
+  TENON_INVALID_IF(output_spec(node, 0).shape.element_count() != problem.last.result(),
+                   "The output of shape {} does not have the {} elements that remain.",
+                   output_spec(node, 0).shape.to_string(), problem.last.result());
+  return std::unique_ptr<Kernel>(std::make_unique<LogSumExpKernel>(problem.last));
 }
 
 }  // namespace tenon::cpu::nn

@@ -8,6 +8,10 @@ namespace tenon::cpu::nn {
 Status match_reduce(const KernelNode& node);  // axes known, [kept, reduced] or [kept, reduced, kept]
 Result<std::unique_ptr<Kernel>> create_reduce(const KernelNode& node);
 
+// ReduceLogSumExp along one group of axes.
+Status match_log_sum_exp(const KernelNode& node);
+Result<std::unique_ptr<Kernel>> create_log_sum_exp(const KernelNode& node);
+
 // Sums, means and extremes of integers.
 Status match_reduce_integers(const KernelNode& node);
 Result<std::unique_ptr<Kernel>> create_reduce_integers(const KernelNode& node);
