@@ -111,6 +111,9 @@ def difference(problem, feed, want, got):
         return True
     if names & EMPTY and len(nodes) > 1 and any(isinstance(value, np.ndarray) and value.size == 0 for value in (*want, *got)):
         return True
+    # ONNX Runtime copies where the scaled sizes, rounded, are the input's.
+    if names & {"Resize", "Upsample"} and {value.shape for value in want if isinstance(value, np.ndarray)} & {value.shape for value in arrays(feed)}:
+        return True
     # Interpolated integers are cut off: the order of the sum decides beside a whole number. Of three
     # axes at once ONNX Runtime makes other numbers than the reference.
     if names & {"Resize", "Upsample"} and len(want) == 1 and want[0].dtype.kind in "iu" and want[0].shape == got[0].shape:

@@ -318,6 +318,9 @@ FACTS["reshape_infers_beside_a_copied_zero"] = Fact(
     "(float[N,T,8] x) => (float[] y, float[] z) <int64[4] a = {0,0,2,-1}, int64[3] b = {0,0,-1}> { y = Reshape(x, a) z = Reshape(y, b) }",
     [{"x": floats(n, t, 8)} for n, t in ((2, 0), (2, 3), (0, 3))],
     want=lambda inputs, outputs: outputs[0].shape == (*inputs["x"].shape[:2], 2, 4) and np.array_equal(outputs[1], inputs["x"]))
+FACTS["resize_that_keeps_the_sizes_interpolates"] = Fact(
+    '(float[N,2] x) => (float[] y) <float[2] s = {1,1.25}> { y = Resize<mode="linear">(x, , s) }', [{"x": f32(10, 0).reshape(1, 2)}],
+    want=lambda inputs, outputs: np.allclose(outputs[0], [[10, 3]], atol=1e-5))
 FACTS["reduce_sum_of_nothing_keeps_ones"] = Fact("(float[N,3] x) => (float[] y) <int64[2] a={0,1}> { y = ReduceSum(x, a) }", [{"x": floats(0, 3)}],
                                                  want=gives(np.zeros((1, 1), np.float32)))
 
