@@ -44,7 +44,7 @@ void run_task(const OtherProductTask<uint64_t>& task) { other_product_table().u6
 template <typename T>
 class OtherProductKernel final : public Kernel {
  public:
-  explicit OtherProductKernel(MatMulDesc desc) : d_(std::move(desc)) {
+  explicit OtherProductKernel(const MatMulDesc& desc) : d_(desc) {
     for (int64_t i = 0; i < d_.batch.element_count(); ++i)
       index_.push_back({operand_matrix(d_.batch, d_.a_batch, i), operand_matrix(d_.batch, d_.b_batch, i)});
   }
@@ -112,16 +112,16 @@ Status match_other_matmul(const KernelNode& node) {
 }
 
 Result<std::unique_ptr<Kernel>> create_other_matmul(const KernelNode& node) {
-  TENON_TRY_ASSIGN(MatMulDesc desc, read_matmul(*node.node, input_shapes(node)));
+  TENON_TRY_ASSIGN(const MatMulDesc desc, read_matmul(*node.node, input_shapes(node)));
   TENON_INVALID_IF(output_spec(node, 0).shape != desc.y, "The output has shape {} instead of {}.",
                    output_spec(node, 0).shape.to_string(), desc.y.to_string());
   switch (data_type_size(node.inputs[0].type)) {
     case 4:
-      return std::unique_ptr<Kernel>(std::make_unique<OtherProductKernel<uint32_t>>(std::move(desc)));
+      return std::unique_ptr<Kernel>(std::make_unique<OtherProductKernel<uint32_t>>(desc));
     default:
       if (node.inputs[0].type == DataType::kDouble)
-        return std::unique_ptr<Kernel>(std::make_unique<OtherProductKernel<double>>(std::move(desc)));
-      return std::unique_ptr<Kernel>(std::make_unique<OtherProductKernel<uint64_t>>(std::move(desc)));
+        return std::unique_ptr<Kernel>(std::make_unique<OtherProductKernel<double>>(desc));
+      return std::unique_ptr<Kernel>(std::make_unique<OtherProductKernel<uint64_t>>(desc));
   }
 }
 
