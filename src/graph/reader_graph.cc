@@ -384,7 +384,7 @@ Status GraphReader::add_node(const NodeFields& fields, std::vector<BoundAttribut
     if (node.outputs[i] == kNoValue && parameter && parameter->option != 1)
       node.outputs[i] = level.add(Value{}, level.position);
   }
-  node.attributes.reserve(attributes.size());
+  node.attributes.reserve(attributes.size() + 1);  // and one for the nodes of the model that it stands for
   for (BoundAttribute& attribute : attributes) {
     if (attribute.parsed.attribute.kind == AttributeKind::kGraph) {
       level.subgraphs.push_back(Subgraph{.node = level.graph.nodes.end_id(),

@@ -14,7 +14,7 @@ def test_the_tutorial_ends_with_a_program_that_runs(desk, fetched):
     commands = commands_of(text)
     assert [line.split()[0] for line in commands] == ["tenon", "tenon", "tenon", "export", "g++", "./first"]
     said = desk.follow(commands)
-    for expected in ("bytes int32[unk__214,2048]", "target_label float32[unk__215,214]", "@4162560", "14 steps"):
+    for expected in ("bytes int32[unk__214,2048]", "target_label float32[unk__215,214]", "@524288", "14 steps"):
         assert expected in said and expected.removesuffix(" steps") in text, expected
     assert said.splitlines()[-1].startswith("label ") and said.endswith(", 0 bytes copied\n")
     desk.built(desk.folder / "first")
