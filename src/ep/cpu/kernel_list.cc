@@ -11,31 +11,39 @@ namespace {
 
 // Every row, best first, by the name of its operator: loading a model asks for each of its nodes.
 struct Table {
-  Table()
-      : lists{blocked_kernels(), vector_kernels(), reference_kernels()},
-        index(lists[0].size() + lists[1].size() + lists[2].size()) {
-    for (std::span<const KernelEntry> list : lists)
-      for (const KernelEntry& entry : list) index.add(entry.op_type);
+  Table() : index(count()) {
+    rows.reserve(count());
+    add(blocked_kernels());
+    add(vector_kernels());
+    fast = rows.size();
+    for (std::span<const KernelEntry> family : reference_kernels()) add(family);
   }
 
   // Calls found(entry, whether it is a reference kernel) for each row of the name.
   template <typename Found>
   void each(std::string_view op_type, Found&& found) const {
-    const size_t blocked = lists[0].size(), fast = blocked + lists[1].size();
-    for (int32_t number = index.first(op_type); number != NameIndex::kNone; number = index.next(number)) {
-      const auto row = static_cast<size_t>(number);
-      if (row < blocked) {
-        found(lists[0][row], false);
-      } else if (row < fast) {
-        found(lists[1][row - blocked], false);
-      } else {
-        found(lists[2][row - fast], true);
-      }
+    for (int32_t row = index.first(op_type); row != NameIndex::kNone; row = index.next(row)) {
+      const auto at = static_cast<size_t>(row);
+      found(*rows[at], at >= fast);
     }
   }
 
-  std::span<const KernelEntry> lists[3];
+  static size_t count() {
+    size_t all = blocked_kernels().size() + vector_kernels().size();
+    for (std::span<const KernelEntry> family : reference_kernels()) all += family.size();
+    return all;
+  }
+
+  void add(std::span<const KernelEntry> list) {
+    for (const KernelEntry& entry : list) {
+      index.add(entry.op_type);
+      rows.push_back(&entry);
+    }
+  }
+
   NameIndex index;
+  std::vector<const KernelEntry*> rows;
+  size_t fast = 0;  // rows before those of the reference kernels
 };
 
 const Table& table() {

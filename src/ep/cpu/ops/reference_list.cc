@@ -4,16 +4,11 @@
 
 namespace tenon::cpu {
 
-std::span<const KernelEntry> reference_kernels() {
-  static const std::vector<KernelEntry> kAll = [] {
-    std::vector<KernelEntry> all;
-    const auto add = [&](std::span<const KernelEntry> rows) { all.insert(all.end(), rows.begin(), rows.end()); };
-#define TENON_ADD_(function) add(ref::function());
-    TENON_REFERENCE_FAMILIES(TENON_ADD_)
-#undef TENON_ADD_
-    return all;
-  }();
-  return kAll;
+std::span<const std::span<const KernelEntry>> reference_kernels() {
+#define TENON_ROWS_(function) ref::function(),
+  static const std::span<const KernelEntry> kFamilies[] = {TENON_REFERENCE_FAMILIES(TENON_ROWS_)};
+#undef TENON_ROWS_
+  return kFamilies;
 }
 
 }  // namespace tenon::cpu

@@ -68,10 +68,12 @@ class Reference {
     asked.constants = constants;
     const KernelEntry* row = nullptr;
     Status refusal = not_found("There is no row for {}.", node.op_type);
-    for (const KernelEntry& entry : reference_kernels()) {
-      if (entry.op_type != node.op_type || entry.domain != node.domain) continue;
-      refusal = entry.match(asked);
-      if (refusal.ok()) row = &entry;
+    for (std::span<const KernelEntry> family : reference_kernels()) {
+      for (const KernelEntry& entry : family) {
+        if (entry.op_type != node.op_type || entry.domain != node.domain) continue;
+        refusal = entry.match(asked);
+        if (refusal.ok()) row = &entry;
+      }
     }
     if (row == nullptr) return refusal;
     TENON_TRY_ASSIGN(const std::unique_ptr<Kernel> kernel, row->create(asked));

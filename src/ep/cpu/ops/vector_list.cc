@@ -133,7 +133,9 @@ constexpr KernelEntry kRows[] = {
 
 std::span<const KernelEntry> vector_kernels() {
   static const std::vector<KernelEntry> kAll = [] {
-    std::vector<KernelEntry> all(std::begin(kRows), std::end(kRows));
+    std::vector<KernelEntry> all;
+    all.reserve(std::size(kRows) + unary_rows().size() + narrowed_operators().size());
+    all.insert(all.end(), std::begin(kRows), std::end(kRows));
     for (const UnaryRow& row : unary_rows()) {
       if (!row.has_vector_loop() || row.operator_name.empty()) continue;
       // Later versions of Clip have their bounds as inputs (create_clip).
