@@ -93,6 +93,7 @@ std::vector<ValueId> Expansion::add_body(const Graph& body, const std::vector<Va
     put(std::move(copy));
   }
   std::vector<ValueId> outputs;
+  outputs.reserve(body.outputs.size());
   for (ValueId id : body.outputs) outputs.push_back(mapped(id));
   return outputs;
 }
