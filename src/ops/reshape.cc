@@ -61,7 +61,7 @@ Result<Shape> reshaped(const Shape& x, std::span<const int64_t> target, bool all
   TENON_TRY(check_rank(target.size()));
   TENON_TRY_ASSIGN(const int inferred, inferred_axis(target));
   Shape out;
-  // What the -1 is made of: dimensions that are copied cancel, so that one of them may be 0.
+  // The dimensions that the -1 stands for: those that are copied cancel, so that one of them may be 0.
   Shape source = x, rest;
   for (int d = 0; d < static_cast<int>(target.size()); ++d) {
     int64_t size = target[d];

@@ -57,7 +57,7 @@ void channels_last(Expansion& to, ValueId x, ValueId like, ValueId result) {
   to.add("Reshape", {rows, shape}, {}, result);
 }
 
-// What came before, and X behind it; then a convolution without padding.
+// The positions before, and X behind them; then a convolution without padding.
 void dilated(Expansion& to, ValueId x, ValueId past, int64_t dilation, ValueId y, ValueId present) {
   const ValueId taps = to.sizes(to.in(1), 2, 3);
   const ValueId room = to.add("Mul", {to.add("Sub", {taps, to.constant({1})}), to.constant({dilation})});

@@ -59,7 +59,7 @@ void check(const ConvTable& table, const Problem& q, std::mt19937& random) {
   std::vector<float> y = random_floats(random, q.width * run.y_block);
   for (int j = 0; j < q.width; ++j) std::fill_n(y.begin() + j * run.y_block + q.pixels * 8, 16, kGuard);
   const std::vector<float> first = y;
-  // What fills up the last block of inputs is not part of the sum.
+  // The filling of the last block of inputs is not part of the sum.
   if (q.tail > 0)
     for (int64_t i = q.blocks * run.x_block; i < units * run.x_block; ++i)
       if (i % 8 >= q.tail) x[i] = std::numeric_limits<float>::quiet_NaN();

@@ -128,7 +128,7 @@ void tile(const ConvRun& run, int64_t first) {
       }
     }
   }
-  // What is added to comes from memory in a second step, which is no place for code of every size.
+  // The operands of additions come from memory in a second step, which is no place for code of every size.
   alignas(64) float kept[R * J * 8];
   const bool adds = run.bias == nullptr || run.residual_before != nullptr || run.residual_after != nullptr;
   sums.store(adds ? kept : run.y + first * run.y_pixel, adds ? J * 8 : run.y_pixel, adds ? 8 : run.y_block,

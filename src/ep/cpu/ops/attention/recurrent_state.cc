@@ -177,7 +177,7 @@ struct LinearAttention {
     return 4 * desc.depth + 3 * desc.value_depth + (state_in_output ? 0 : desc.depth * desc.value_depth);
   }
 
-  // What the state is multiplied by before row `row` of head `h` is added.
+  // The factors of the state, by which it is multiplied before row `row` of head `h` is added.
   void read_factors(const KernelContext& context, int64_t row, int64_t h, float* factors) const {
     const int64_t each = desc.decay_width;
     widen(context.inputs[4], (row * desc.kv_heads + h) * each, 1, each, factors);

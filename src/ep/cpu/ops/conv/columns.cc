@@ -96,7 +96,8 @@ class ConvColumns final : public Kernel {
     }
   }
 
-  // What tap number `number` reads of a channel for outputs [first, first + count): zeros outside of the image.
+  // The elements of a channel that tap number `number` reads for outputs [first, first + count): zeros outside of the
+  // image.
   void read_line(const float* x, int64_t number, int64_t first, int64_t count, float* line) const {
     const std::vector<WindowAxis>& axes = conv_.window.axes;
     const size_t last = axes.size() - 1;
