@@ -55,7 +55,8 @@ void check(const ConvTable& table, const Problem& q, std::mt19937& random) {
   // After the inputs: a run fetches ahead, but must not use it.
   std::vector<float> x = random_floats(random, units * run.x_block);
   const auto w = random_floats(random, units * run.w_block), bias = random_floats(random, lanes);
-  const auto before = random_floats(random, q.width * run.y_block), after = before;
+  const auto before = random_floats(random, q.width * run.y_block);
+  const auto& after = before;
   std::vector<float> y = random_floats(random, q.width * run.y_block);
   for (int j = 0; j < q.width; ++j) std::fill_n(y.begin() + j * run.y_block + q.pixels * 8, 16, kGuard);
   const std::vector<float> first = y;
