@@ -148,20 +148,7 @@ class ConvColumns final : public Kernel {
   void finish(float* y, int64_t count, float bias, const float* residual) const {
     if (bias != 0)
       for (int64_t i = 0; i < count; ++i) y[i] += bias;
-    if (residual == nullptr && epilogue_.activation == Activation::kNone) return;
-    // The table's residual comes after the activation.
-    if (residual != nullptr && !epilogue_.residual_after) {
-      for (int64_t i = 0; i < count; ++i) y[i] += residual[i];
-      residual = nullptr;
-    }
-    const int64_t whole = count / 8 * 8, rest = count - whole;
-    blocked_table().activate(epilogue_, y, residual, y, whole / 8, 8);
-    if (rest == 0) return;
-    float values[8] = {}, added[8] = {};
-    std::copy_n(y + whole, rest, values);
-    if (residual != nullptr) std::copy_n(residual + whole, rest, added);
-    blocked_table().activate(epilogue_, values, residual != nullptr ? added : nullptr, values, 1, 8);
-    std::copy_n(values, rest, y + whole);
+    finish_run(epilogue_, y, residual, count);
   }
 
   const ConvDesc conv_;

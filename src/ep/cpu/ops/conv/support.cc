@@ -1,10 +1,12 @@
 #include "ep/cpu/ops/conv/support.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <limits>
 #include <new>
 
+#include "ep/cpu/simd/blocked.h"
 #include "ep/cpu/simd/conv.h"
 
 namespace tenon::cpu {
@@ -165,6 +167,23 @@ Status expect_layout(const TensorSpec& spec, Layout layout, const char* what) {
                        spec.layout == Layout::kPlain ? "plain" : "blocked",
                        layout == Layout::kPlain ? "plain" : "blocked");
   return {};
+}
+
+void finish_run(const Epilogue& epilogue, float* y, const float* residual, int64_t count) {
+  if (residual == nullptr && epilogue.activation == Activation::kNone) return;
+  // The table's residual comes after the activation.
+  if (residual != nullptr && !epilogue.residual_after) {
+    for (int64_t i = 0; i < count; ++i) y[i] += residual[i];
+    residual = nullptr;
+  }
+  const int64_t whole = count / 8 * 8, rest = count - whole;
+  blocked_table().activate(epilogue, y, residual, y, whole / 8, 8);
+  if (rest == 0) return;
+  float values[8] = {}, added[8] = {};
+  std::copy_n(y + whole, rest, values);
+  if (residual != nullptr) std::copy_n(residual + whole, rest, added);
+  blocked_table().activate(epilogue, values, residual != nullptr ? added : nullptr, values, 1, 8);
+  std::copy_n(values, rest, y + whole);
 }
 
 }  // namespace tenon::cpu

@@ -108,4 +108,8 @@ inline int64_t grain_of(int64_t item_vectors) {
 
 inline int64_t round_up(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
 
+// Adds the residual (may be null) to `count` results that lie side by side, and applies the activation, in the
+// epilogue's order.
+void finish_run(const Epilogue& epilogue, float* y, const float* residual, int64_t count);
+
 }  // namespace tenon::cpu

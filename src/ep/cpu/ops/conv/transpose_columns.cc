@@ -103,7 +103,7 @@ class TransposeColumns final : public Kernel {
       float* const y = context.output<float>(0) + plane * out_count_;
       std::fill_n(y, out_count_, bias[of_image * conv_.group_outputs() + first + o]);
       add_columns(columns + o * taps_ * in_count_, y);
-      finish(y, residual != nullptr ? residual + plane * out_count_ : nullptr);
+      finish_run(epilogue_, y, residual != nullptr ? residual + plane * out_count_ : nullptr, out_count_);
     }
   }
 
@@ -151,23 +151,6 @@ class TransposeColumns final : public Kernel {
         at[d] = 0;
       }
     }
-  }
-
-  void finish(float* y, const float* residual) const {
-    if (residual == nullptr && epilogue_.activation == Activation::kNone) return;
-    // The table's residual comes after the activation.
-    if (residual != nullptr && !epilogue_.residual_after) {
-      for (int64_t i = 0; i < out_count_; ++i) y[i] += residual[i];
-      residual = nullptr;
-    }
-    const int64_t whole = out_count_ / 8 * 8, rest = out_count_ - whole;
-    blocked_table().activate(epilogue_, y, residual, y, whole / 8, 8);
-    if (rest == 0) return;
-    float values[8] = {}, added[8] = {};
-    std::copy_n(y + whole, rest, values);
-    if (residual != nullptr) std::copy_n(residual + whole, rest, added);
-    blocked_table().activate(epilogue_, values, residual != nullptr ? added : nullptr, values, 1, 8);
-    std::copy_n(values, rest, y + whole);
   }
 
   const ConvDesc conv_;
