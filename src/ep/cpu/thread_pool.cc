@@ -6,6 +6,7 @@
 #include <array>
 #include <atomic>
 #include <bit>
+#include <chrono>
 #include <optional>
 #include <system_error>
 #include <thread>
@@ -25,6 +26,8 @@ constexpr int kChunksPerThread = 8;
 // About 40 us on Zen 3. Longer spins win nothing on an idle machine and cost whole time slices on a busy one.
 constexpr int kWorkerSpins = 2000;
 constexpr int kCallerSpins = 4000;
+// What a caller must have before it to wake one more worker: a call of the kernel for each, and the worker's way back.
+constexpr double kWorthWakingNs = 8000;
 
 void pause_cpu() {
 #if defined(__x86_64__)
@@ -66,9 +69,11 @@ class SerialPool final : public ThreadPool {
   }
 };
 
+using Body = void (*)(const void* context, int64_t begin, int64_t end);
+
 // A region whose chunks are spans of the trace, on the threads that run them.
 struct TracedRegion {
-  void (*chunk)(const void* context, int64_t begin, int64_t end);
+  Body chunk;
   const void* context;
   TraceSubject subject;
 
@@ -90,7 +95,7 @@ struct alignas(64) Slot {
   static constexpr uint64_t kIndexMask = (uint64_t{1} << kIndexBits) - 1;  // as an index: closed
 
   std::atomic<uint64_t> ticket{kIndexMask};
-  std::atomic<void (*)(const void*, int64_t, int64_t)> chunk{nullptr};
+  std::atomic<Body> chunk{nullptr};
   std::atomic<const void*> context{nullptr};
   std::atomic<int64_t> count{0};
   std::atomic<int64_t> chunk_size{1};
@@ -98,14 +103,15 @@ struct alignas(64) Slot {
   alignas(64) std::atomic<uint32_t> done{0};  // chunks finished in this generation
   std::atomic<uint32_t> caller_sleeps{0};
 
-  // Claims and runs one chunk; false if none is left.
-  bool run_one() {
+  // Claims one chunk and runs it as run(body, argument, begin, end); false if none is left.
+  template <typename Run>
+  bool run_one(const Run& run) {
     uint64_t seen = ticket.load(std::memory_order_acquire);
     for (;;) {
       const auto index = static_cast<uint32_t>(seen & kIndexMask);
       const uint32_t total = chunks.load(std::memory_order_acquire);
       if (index >= total) return false;
-      const auto run = chunk.load(std::memory_order_acquire);
+      const auto body = chunk.load(std::memory_order_acquire);
       const void* const argument = context.load(std::memory_order_acquire);
       const int64_t end = count.load(std::memory_order_acquire);
       const int64_t size = chunk_size.load(std::memory_order_acquire);
@@ -113,7 +119,7 @@ struct alignas(64) Slot {
       const int64_t begin = index * size;
       {
         InsideChunk inside;
-        run(argument, begin, std::min(end, begin + size));
+        run(body, argument, begin, std::min(end, begin + size));
       }
       const uint32_t finished = done.fetch_add(1, std::memory_order_seq_cst) + 1;
       // From here the slot may already serve another region; waking its caller early is harmless.
@@ -122,8 +128,11 @@ struct alignas(64) Slot {
     }
   }
 
-  void open(int64_t total_count, int64_t size, uint32_t total_chunks, void (*body)(const void*, int64_t, int64_t),
-            const void* argument) {
+  bool run_one() {
+    return run_one([](Body body, const void* argument, int64_t begin, int64_t end) { body(argument, begin, end); });
+  }
+
+  void open(int64_t total_count, int64_t size, uint32_t total_chunks, Body body, const void* argument) {
     done.store(0, std::memory_order_relaxed);
     count.store(total_count, std::memory_order_release);
     chunk_size.store(size, std::memory_order_release);
@@ -151,6 +160,47 @@ struct alignas(64) Slot {
   }
 };
 
+// Keeps sleeping workers off the CPU of the caller who wakes them. Linux in a virtual machine takes a CPU that its host
+// has halted for a busy one, and lets a worker wake where its caller runs: there it waits for the caller's time slice
+// to end, while another CPU idles.
+class KeepApart {
+ public:
+  // Of a pool of `threads` made by this thread: there must be a CPU for each.
+  void start(int threads) {
+    CPU_ZERO(&allowed_);
+    enabled_ = sched_getaffinity(0, sizeof allowed_, &allowed_) == 0 && CPU_COUNT(&allowed_) >= threads;
+    last_ = allowed_;
+  }
+
+  // Takes this thread's CPU from the workers. A program that has set their CPUs itself is left alone from then on.
+  void from_this_cpu(std::vector<std::thread>& workers) {
+    if (!enabled_.load(std::memory_order_relaxed) || workers.empty()) return;
+    const int cpu = sched_getcpu();
+    if (cpu < 0 || cpu >= CPU_SETSIZE || cpu == from_.load(std::memory_order_relaxed)) return;
+    if (busy_.test_and_set(std::memory_order_acquire)) return;
+    cpu_set_t others = allowed_;
+    CPU_CLR(cpu, &others);
+    for (std::thread& worker : workers) {
+      cpu_set_t now;
+      if (pthread_getaffinity_np(worker.native_handle(), sizeof now, &now) != 0 || !CPU_EQUAL(&now, &last_) ||
+          pthread_setaffinity_np(worker.native_handle(), sizeof others, &others) != 0) {
+        enabled_.store(false, std::memory_order_relaxed);
+        break;
+      }
+    }
+    last_ = others;
+    from_.store(cpu, std::memory_order_relaxed);
+    busy_.clear(std::memory_order_release);
+  }
+
+ private:
+  cpu_set_t allowed_;
+  std::atomic<bool> enabled_{false};
+  std::atomic_flag busy_;  // guards last_
+  cpu_set_t last_;         // the workers' CPUs
+  std::atomic<int> from_{-1};
+};
+
 class WorkerPool final : public ThreadPool {
  public:
   WorkerPool(bool allow_spinning, const CustomThreads& custom) : allow_spinning_(allow_spinning), custom_(custom) {}
@@ -165,6 +215,7 @@ class WorkerPool final : public ThreadPool {
 
   Status start(int threads) {
     if (custom_.create) return start_custom(threads);
+    keep_apart_.start(threads);
     // The application's signals are not for these threads.
     sigset_t all, before;
     sigfillset(&all);
@@ -209,8 +260,17 @@ class WorkerPool final : public ThreadPool {
     }
     slot.open(count, size, static_cast<uint32_t>(chunks), chunk, context);
     epoch_.fetch_add(1, std::memory_order_seq_cst);
-    const int sleepers = sleepers_.load(std::memory_order_seq_cst);
-    if (sleepers > 0) cpu::futex_wake(epoch_, static_cast<int>(std::min<int64_t>(sleepers, chunks - 1)));
+    if (sleepers_.load(std::memory_order_seq_cst) > 0) {
+      slot.run_one([&](Body body, const void* argument, int64_t begin, int64_t end) {
+        const int64_t probe_end = std::min(end, begin + grain);
+        const auto start = std::chrono::steady_clock::now();
+        body(argument, begin, probe_end);
+        const std::chrono::duration<double, std::nano> taken = std::chrono::steady_clock::now() - start;
+        wake_for(taken.count() * static_cast<double>(count) / static_cast<double>(probe_end - begin) - taken.count(),
+                 chunks - 1);
+        if (probe_end < end) body(argument, probe_end, end);
+      });
+    }
     while (slot.run_one()) {
     }
     slot.wait_done(static_cast<uint32_t>(chunks));
@@ -229,6 +289,16 @@ class WorkerPool final : public ThreadPool {
       custom_workers_.push_back(worker);
     }
     return Status();
+  }
+
+  // Wakes as many sleeping workers as `work_ns` of work in at most `chunks` chunks are worth.
+  void wake_for(double work_ns, int64_t chunks) {
+    const int sleepers = sleepers_.load(std::memory_order_seq_cst);
+    const auto worth = static_cast<int64_t>(std::min(work_ns / kWorthWakingNs, static_cast<double>(kMaxThreads)));
+    const int64_t count = std::min({int64_t{sleepers}, chunks, worth});
+    if (count <= 0) return;
+    if (runs_.load(std::memory_order_relaxed) <= 1) keep_apart_.from_this_cpu(workers_);  // several callers: in vain
+    cpu::futex_wake(epoch_, static_cast<int>(count));
   }
 
   // A free slot, or -1: then 64 other callers keep the workers busy anyway.
@@ -277,6 +347,7 @@ class WorkerPool final : public ThreadPool {
   const CustomThreads custom_;
   std::vector<void*> custom_workers_;
   std::vector<std::thread> workers_;
+  KeepApart keep_apart_;
   std::array<Slot, 64> slots_;
   alignas(64) std::atomic<uint64_t> taken_{0};  // bit i: slot i is in use
   alignas(64) std::atomic<uint32_t> epoch_{0};  // counts opened regions; parked workers sleep on it

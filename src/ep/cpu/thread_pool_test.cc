@@ -1,10 +1,15 @@
+#include <dirent.h>
 #include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/types.h>
 #include <tenon/thread_pool.h>
 #include <time.h>
 
 #include <atomic>
 #include <chrono>
+#include <fstream>
 #include <numeric>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -13,6 +18,12 @@ namespace {
 
 std::shared_ptr<ThreadPool> make_pool(int threads, bool allow_spinning = true) {
   return ThreadPool::create({.threads = threads, .allow_spinning = allow_spinning}).value();
+}
+
+void work_for(std::chrono::microseconds time) {
+  const auto end = std::chrono::steady_clock::now() + time;
+  while (std::chrono::steady_clock::now() < end) {
+  }
 }
 
 // Every index exactly once, chunks of at least the grain but for the last.
@@ -79,17 +90,31 @@ TEST(ThreadPool, NestedRegionsRunOnTheCallingThread) {
   EXPECT_EQ(foreign, 0);
 }
 
+// Work that is done before a worker has woken wakes none.
+TEST(ThreadPool, LittleWorkStaysOnTheCaller) {
+  const auto pool = make_pool(4);
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // all workers sleep
+  const auto me = std::this_thread::get_id();
+  std::atomic<int> foreign{0};
+  for (int round = 0; round < 100; ++round)
+    pool->parallel_for(64, 16, [&](int64_t, int64_t) {
+      if (std::this_thread::get_id() != me) ++foreign;
+    });
+  EXPECT_LT(foreign, 40) << "of 400";  // a time slice lost in the first chunk looks like much work
+}
+
 // A worker that has claimed nothing is never waited for: the caller finishes while the only worker is stuck elsewhere.
 TEST(ThreadPool, FinishesWhileAllWorkersAreBusyForAnotherCaller) {
   const auto pool = make_pool(2);
   std::atomic<bool> worker_stuck{false}, release{false};
   std::thread other([&] {
     const auto me = std::this_thread::get_id();
-    pool->parallel_for(2, 1, [&](int64_t, int64_t) {
-      // Whoever gets the second chunk, both threads of this region stay until released.
-      if (std::this_thread::get_id() != me) worker_stuck = true;
-      while (!release && (std::this_thread::get_id() != me || !worker_stuck)) std::this_thread::yield();
-    });
+    while (!worker_stuck)
+      pool->parallel_for(16, 1, [&](int64_t, int64_t) {
+        if (std::this_thread::get_id() == me) return work_for(std::chrono::microseconds(50));
+        worker_stuck = true;
+        while (!release) std::this_thread::yield();
+      });
   });
   while (!worker_stuck) std::this_thread::yield();
   expect_covers_once(*pool, 1000, 1);
@@ -160,6 +185,92 @@ TEST(ThreadPool, IdleWorkersBurnNoTime) {
   const double before = cpu_ms();
   std::this_thread::sleep_for(std::chrono::milliseconds(200));
   EXPECT_LT(cpu_ms() - before, 40.0);
+}
+
+// Which CPUs a thread may use, by its number in /proc; 0 is the calling thread.
+cpu_set_t cpus_of(pid_t thread) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  EXPECT_EQ(sched_getaffinity(thread, sizeof set, &set), 0);
+  return set;
+}
+
+cpu_set_t without(cpu_set_t set, int cpu) {
+  CPU_CLR(cpu, &set);
+  return set;
+}
+
+cpu_set_t only(int cpu) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(cpu, &set);
+  return set;
+}
+
+// The threads of this process that are named like a pool's workers.
+std::vector<pid_t> workers() {
+  std::vector<pid_t> found;
+  DIR* const folder = opendir("/proc/self/task");
+  if (folder == nullptr) return found;
+  while (const dirent* const entry = readdir(folder)) {
+    const std::string name = entry->d_name;
+    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+    std::ifstream file("/proc/self/task/" + name + "/comm");
+    std::string comm;
+    if (std::getline(file, comm) && comm == "tenon-worker") found.push_back(static_cast<pid_t>(std::stol(name)));
+  }
+  closedir(folder);
+  return found;
+}
+
+// Regions with enough work to wake the pool's only worker, until its CPUs are `wanted` or five seconds have gone by.
+// The pauses let it fall asleep.
+void wake_until(ThreadPool& pool, pid_t worker, const cpu_set_t& wanted) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+  do {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    pool.parallel_for(4, 1, [](int64_t, int64_t) { work_for(std::chrono::microseconds(200)); });
+    const cpu_set_t now = cpus_of(worker);
+    if (CPU_EQUAL(&now, &wanted)) return;
+  } while (std::chrono::steady_clock::now() < end);
+  const cpu_set_t now = cpus_of(worker);
+  EXPECT_TRUE(CPU_EQUAL(&now, &wanted)) << "a worker with " << CPU_COUNT(&now) << " CPUs";
+}
+
+class ThreadPoolCpus : public testing::Test {
+ protected:
+  void SetUp() override {
+    for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
+      if (CPU_ISSET(cpu, &before_)) cpus_.push_back(cpu);
+    if (cpus_.size() < 2) GTEST_SKIP() << "This process may use one CPU only.";
+    pool_ = make_pool(2);
+    for (int i = 0; i < 1000 && workers().empty(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    ASSERT_EQ(workers().size(), 1u);
+    worker_ = workers()[0];
+  }
+
+  void TearDown() override { stay_on(before_); }
+
+  static void stay_on(const cpu_set_t& set) { ASSERT_EQ(sched_setaffinity(0, sizeof set, &set), 0); }
+
+  const cpu_set_t before_ = cpus_of(0);
+  std::vector<int> cpus_;
+  std::shared_ptr<ThreadPool> pool_;
+  pid_t worker_ = 0;
+};
+
+TEST_F(ThreadPoolCpus, AWorkerIsKeptOffTheCpuOfItsCaller) {
+  for (const int cpu : {cpus_[0], cpus_[1], cpus_[0]}) {
+    stay_on(only(cpu));
+    wake_until(*pool_, worker_, without(before_, cpu));
+  }
+}
+
+TEST_F(ThreadPoolCpus, AWorkerWhoseCpusTheProgramSetIsLeftAlone) {
+  const cpu_set_t set = only(cpus_[0]);
+  ASSERT_EQ(sched_setaffinity(worker_, sizeof set, &set), 0);
+  stay_on(only(cpus_[0]));
+  for (int i = 0; i < 20; ++i) wake_until(*pool_, worker_, set);
 }
 
 }  // namespace
