@@ -25,6 +25,8 @@ constexpr SchemaAttribute kLayerNorm[] = {{"subtract_mean", kInt, false, "1"}};
 constexpr SchemaAttribute kReorder[] = {{"to", kString, true}};
 constexpr SchemaAttribute kRegion[] = {
     {"body", kGraph, true}, {"provider", kInt, true}, {"region", kInt, true}, {"host_operator", kInt, false, "0"}};
+constexpr SchemaAttribute kSearchStart[] = {{"pad_token_id", kInt, false, "-1"}, {"left", kInt, false, "0"}};
+constexpr SchemaAttribute kSearchStep[] = {{"mode", kString, true}};
 constexpr SchemaAttribute kCopy[] = {{"reason", kInt, true}, {"mover", kInt, true}};
 
 struct InternalOperator {
@@ -53,6 +55,9 @@ constexpr InternalOperator kOperators[] = {
     {"QuantizedSoftmax", {}, false, {}},
     {"Region", {}, false, kRegion},
     {"Reorder", {}, false, kReorder},
+    {"SearchEnd", {}, false, kSearchStart},
+    {"SearchStart", {}, false, kSearchStart},
+    {"SearchStep", {}, false, kSearchStep},
 };
 
 std::optional<SchemaAttribute> find_in(std::span<const SchemaAttribute> rows, std::string_view name) {

@@ -125,6 +125,7 @@ struct Row {
   X(control_rows)
 #define TENON_CONTRIB_INFER_FAMILIES(X) \
   X(contrib_rows)                       \
+  X(contrib_search_rows)                \
   X(rotary_rows)                        \
   X(contrib_quantized_attention_rows)   \
   X(contrib_product_rows)               \
@@ -141,6 +142,7 @@ struct Row {
   X(internal_softmax_rows)               \
   X(internal_attention_rows)             \
   X(internal_cached_attention_rows)      \
+  X(internal_search_rows)                \
   X(region_rows)
 #define TENON_DECLARE_(function) std::span<const Row> function();
 TENON_INFER_FAMILIES(TENON_DECLARE_)

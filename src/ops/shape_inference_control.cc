@@ -305,9 +305,28 @@ constexpr Row kRows[] = {
     {"Scan", &infer_scan},
 };
 
+// GreedySearch, Sampling, BeamSearch: what bodies declare of their inputs says what they make.
+Status infer_search(Context& c) {
+  Node& node = c.node();
+  for (const char* name : {"decoder", "encoder", "init_decoder"}) {
+    Graph* body = own_body(node, name);
+    if (body == nullptr) continue;
+    copy_captures(c.graph(), *body);
+    TENON_TRY_CONTEXT(infer_shapes(*body), "in attribute \"{}\"", name);
+  }
+  for (size_t i = 0; i < node.outputs.size(); ++i)
+    if (c.has_output(i)) c.set_type(i, i == 0 ? DataType::kInt32 : DataType::kFloat);
+  return {};
+}
+constexpr Row kSearchRows[] = {{"BeamSearch", &infer_search},
+                               {"GreedySearch", &infer_search},
+                               {"Sampling", &infer_search},
+                               {"WhisperBeamSearch", &infer_search}};
+
 }  // namespace
 
 std::span<const Row> control_rows() { return kRows; }
+std::span<const Row> contrib_search_rows() { return kSearchRows; }
 std::span<const Row> region_rows() { return kRegionRows; }
 
 }  // namespace tenon::infer

@@ -155,7 +155,7 @@ class Cutter {
 bool is_dynamic_operator(const Node& node) {
   // Only the EP knows what its region will make of the sizes, and only running it what a body does.
   if (is_region(node) || is_control_flow(node)) return true;
-  if (node.domain == "tenon") return node.op_type == "CacheUpdate";
+  if (node.domain == "tenon") return node.op_type == "CacheUpdate" || node.op_type == "SearchEnd";
   if (node.domain == "com.microsoft") {
     return node.op_type == "CropAndResize" || node.op_type == "DynamicTimeWarping" || node.op_type == "Tokenizer";
   }

@@ -98,6 +98,21 @@ std::vector<ValueId> Expansion::add_body(const Graph& body, const std::vector<Va
   return outputs;
 }
 
+std::vector<ValueId> Expansion::add_loop(Graph body, std::vector<ValueId> inputs) {
+  Node node;
+  node.op_type = "Loop";
+  node.since_version = find_schema("", "Loop", newest_opset(""))->since_version;
+  node.inputs = std::move(inputs);
+  for (size_t i = 1; i < body.outputs.size(); ++i) node.outputs.push_back(new_value());
+  Attribute& attribute = node.attributes.emplace_back();
+  attribute.name = "body";
+  attribute.kind = AttributeKind::kGraph;
+  attribute.graph = std::make_shared<Graph>(std::move(body));
+  std::vector<ValueId> outputs = node.outputs;
+  put(std::move(node));
+  return outputs;
+}
+
 ValueId Expansion::constant(std::span<const int64_t> values, bool is_scalar) {
   return graph_.add_constant(node_.label(graph_) + ":" + std::to_string(made_++),
                              make_int64_constant(values, is_scalar));

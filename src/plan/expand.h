@@ -66,6 +66,8 @@ class Expansion {
                 const SetAttributes& attributes, std::vector<ValueId> outputs);
   // The nodes of a subgraph of the node, over `inputs`; the values that it puts out.
   std::vector<ValueId> add_body(const Graph& body, const std::vector<ValueId>& inputs);
+  // A Loop over `body`, whose first inputs are the iteration and the condition. `inputs` begin with the trip count.
+  std::vector<ValueId> add_loop(Graph body, std::vector<ValueId> inputs);
   // A value that a node will make.
   ValueId new_value();
 
@@ -80,13 +82,13 @@ class Expansion {
   ValueId reshape(ValueId id, std::initializer_list<int64_t> shape, ValueId to = kNoValue);
   ValueId transpose(ValueId id, std::vector<int64_t> perm, ValueId to = kNoValue);
 
+  // A node as it is, but for its name.
+  void put(Node node);
   void fail(Status status);
   const Status& status() const { return status_; }
   std::vector<Node>& nodes() { return nodes_; }
 
  private:
-  void put(Node node);
-
   Graph& graph_;
   Node node_;
   std::vector<Node> nodes_;
@@ -117,6 +119,7 @@ struct Row {
   X(move_rows)                   \
   X(norm_rows)                   \
   X(position_rows)               \
+  X(search_rows)                 \
   X(state_rows)
 #define TENON_DECLARE_(function) std::span<const Row> function();
 TENON_EXPAND_FAMILIES(TENON_DECLARE_)

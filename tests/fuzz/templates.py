@@ -20,7 +20,7 @@ GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden"
 sys.path.insert(0, str(GOLDEN))
 
 # Random numbers have no second opinion, and training is not claimed.
-RANDOM = {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Dropout"}
+RANDOM = {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Dropout", "Sampling"}
 LEFT_OUT = RANDOM | {"ImageDecoder", "Adagrad", "Adam", "Momentum", "Gradient"}
 DOMAINS = ("", "ai.onnx.ml", "com.microsoft")
 LARGEST = 1 << 16  # elements of an input

@@ -45,7 +45,7 @@ def problem(operator, inputs, outputs=1, constants=(), dynamic=False, domain="co
     opsets = [helper.make_opsetid("", opset)] + ([helper.make_opsetid(domain, 1)] if domain else [])
     model = helper.make_model(graph, opset_imports=opsets, ir_version=10)
     shapes = " ".join("absent" if array is None else "x".join(map(str, np.shape(array))) or "scalar" for array in inputs)
-    settings = " ".join(f"{key}={value}" for key, value in attributes.items())
+    settings = " ".join(f"{key}={value}" for key, value in attributes.items() if not isinstance(value, onnx.GraphProto))
     kinds = {array.dtype.name for array in feeds.values() if array.dtype.kind == "f"}
     name = " ".join(filter(None, [operator, title, *sorted(kinds), shapes, settings, f"constant={list(constants)}" if constants else "",
                                   "dynamic" if dynamic else ""]))

@@ -8,6 +8,7 @@ import onnx
 import pytest
 
 import driver
+from contrib_generation import IDS, TOKENS, decoder, encoder, gpt, one
 from contrib_problems import problem
 
 FAMILIES = sorted(path.stem[len("contrib_"):] for path in pathlib.Path(__file__).parent.glob("contrib_*.py")
@@ -174,6 +175,19 @@ WRONG = [
     (problem("Tokenizer", [TEXTS], mark=0, mincharnum=1, pad_value="", tokenexp="a", separators=["b"]), "one of"),
     (problem("Tokenizer", [TEXTS], mark=0, mincharnum=2, pad_value="", separators=[""]), "has to be 1"),
     (problem("DynamicTimeWarping", [floats(2, 3, 4)]), "one matrix"),
+    (problem("GreedySearch", [IDS, one(4)], decoder=gpt(), **TOKENS), "max_length (4) is not larger than the length of the input (4)"),
+    (problem("GreedySearch", [IDS, one(5000)], decoder=gpt(), **TOKENS), "(5000) is not in [1, 4096]"),
+    (problem("GreedySearch", [IDS, one(9)], decoder=gpt(), eos_token_id=40, pad_token_id=0), "the end (40)"),
+    (problem("GreedySearch", [IDS, one(9)], decoder=decoder(0), model_type=1, **TOKENS), "not of model_type 1"),
+    (problem("GreedySearch", [IDS, one(9)], decoder=decoder(0), **TOKENS), "10 inputs for 4 caches"),
+    (problem("GreedySearch", [IDS, one(9), None, one(0, np.float32)], decoder=gpt(), **TOKENS), "a repetition (0)"),
+    (problem("GreedySearch", [IDS, one(9), None, None, np.ones(9, np.int32)], decoder=gpt(), **TOKENS), "a mask of int32[3,23], not int32[9]"),
+    (problem("Sampling", [IDS, one(9)], decoder=gpt(), outputs=2, **TOKENS), "filtered_logits"),
+    (problem("BeamSearch", [IDS, one(9), None, one(0), one(1)], decoder=gpt(), **TOKENS), "number of beams (0)"),
+    (problem("BeamSearch", [IDS, one(9), None, one(2), one(3)], decoder=gpt(), **TOKENS), "Of 2 beams 3 sequences"),
+    (problem("BeamSearch", [IDS, one(9), None, one(2), one(1)], decoder=decoder(0), model_type=1, **TOKENS), "has no encoder"),
+    (problem("BeamSearch", [floats(1, 8, 3), one(9), None, one(2), one(1), None, None, None, None, None, None, one(1)], encoder=encoder(True, features=True),
+             decoder=decoder(0, features=True), model_type=2, decoder_start_token_id=2, opset=17, **TOKENS), "without a logits_processor"),
 ]
 
 

@@ -10,6 +10,7 @@ namespace tenon::cpu::ref {
 std::span<const KernelEntry> expert_rows();
 std::span<const KernelEntry> hash_rows();
 std::span<const KernelEntry> decoding_rows();
+std::span<const KernelEntry> search_rows();
 std::span<const KernelEntry> tokenizer_rows();
 
 }  // namespace tenon::cpu::ref
