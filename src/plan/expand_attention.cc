@@ -369,6 +369,11 @@ void grouped_query(Expansion& to) {
   parts.total = to.cast(to.in(6), DataType::kInt64);
   if (parts.k == kNoValue) split_rows(to, parts);
   if (!to.status().ok()) return;
+  if (to.has(14) != to.has(15)) {
+    to.fail(invalid_argument("GroupQueryAttention has a norm of its {} alone; it takes both.",
+                             to.has(14) ? "queries" : "keys"));
+    return;
+  }
   if (to.has(14)) {
     const float epsilon = attributes.number("qk_norm_epsilon");
     parts.q = normed_heads(to, parts.q, parts.heads, to.in(14), epsilon);

@@ -70,6 +70,18 @@ def odd_scales(nodes, feed, model):
     return False
 
 
+def padding_alone_differs(node, feed, model, want, got):
+    """Whether the rows of all queries that lie within the length of their batch are the same."""
+    from onnx import numpy_helper
+    held = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
+    last, total = (np.asarray(feed.get(name, held.get(name))).reshape(-1) for name in node.input[5:7])
+    tokens = want.shape[1]
+    if total.tolist() != [tokens]:
+        return False
+    within = np.arange(tokens)[None, :] <= last[:, None]
+    return bool(np.allclose(want[within].astype(np.float64), got[within].astype(np.float64), rtol=1e-3, atol=1e-3))
+
+
 def y_scale(nodes, feed, model):
     from onnx import numpy_helper
     name = next(node.input[3] for node in nodes if node.op_type == "QLinearSoftmax")
@@ -159,6 +171,15 @@ def difference(problem, feed, want, got):
     # ONNX Runtime writes the running mean and variance where those of before were, also where something else reads them.
     if len(nodes) > 1 and any(node.op_type == "BatchNormalization" and len(node.output) > 1 for node in nodes):
         return True
+    # Of a GroupQueryAttention without present outputs ONNX Runtime leaves the past out; and in a first run its queries behind
+    # the length of their batch, which are padding, read keys that were never written.
+    for node in nodes:
+        if node.op_type != "GroupQueryAttention":
+            continue
+        if any(node.input[3:5]) and len([name for name in node.output if name]) < 3:
+            return True
+        if len(nodes) == 1 and all(a.shape == b.shape for a, b in zip(want, got)) and padding_alone_differs(node, feed, model, want[0], got[0]):
+            return True
     # ONNX Runtime's result has the input's shape where the skip has more rows.
     if names & {"SkipLayerNormalization", "SkipSimplifiedLayerNormalization"} and want[0].shape != got[0].shape:
         return True

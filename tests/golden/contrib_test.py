@@ -154,6 +154,7 @@ WRONG = [
     (problem("GroupQueryAttention", grouped(8, 7), title="length beyond total", **HEADS), "length of 9 keys"),
     (problem("GroupQueryAttention", grouped(9, 10), title="length beyond the cache", **HEADS), "length of 10 keys"),
     (problem("GroupQueryAttention", grouped(-7, 7), title="negative length", **HEADS), "length of -6"),
+    (problem("GroupQueryAttention", [*grouped(6, 7), *[None] * 7, np.ones(16, np.float32)], title="one norm", **HEADS), "a norm of its queries alone"),
     (problem("RotaryEmbedding", [ROWS, np.array([30]), floats(32, 4), floats(32, 4)], num_heads=2), "Position 30 is not in [0, 32)"),
     (problem("RotaryEmbedding", [ROWS, np.array([[0, 1, 2, 3, -1]] * 2), floats(32, 4), floats(32, 4)], num_heads=2), "Position -1"),
     (problem("FusedConv", [floats(1, 2, 4, 4), floats(3, 2, 1, 1)], activation="Sinc"), 'the activation "Sinc"'),
