@@ -1,6 +1,7 @@
 #include "ep/cpu/simd/convert.h"
 
 #include "ep/cpu/simd/half8.h"
+#include "ep/cpu/simd/transpose_blocks.h"
 
 namespace tenon::cpu::TENON_ISA_NAMESPACE {
 
@@ -56,20 +57,8 @@ TENON_INLINE void transpose8x8(const uint16_t* src, int64_t src_stride, uint16_t
 
 void transpose16(const uint16_t* src, int64_t src_stride, uint16_t* dst, int64_t dst_stride, int64_t rows,
                  int64_t columns) {
-  // Blocks of 32 rows: whole cache lines of dst are written while those of src are in L1.
-  for (int64_t i0 = 0; i0 < rows; i0 += 32) {
-    const int64_t i1 = i0 + 32 < rows ? i0 + 32 : rows;
-    int64_t j = 0;
-    for (; j + 8 <= columns; j += 8) {
-      int64_t i = i0;
-      for (; i + 8 <= i1; i += 8)
-        transpose8x8(src + i * src_stride + j, src_stride, dst + j * dst_stride + i, dst_stride);
-      for (; i < i1; ++i)
-        for (int64_t jj = j; jj < j + 8; ++jj) dst[jj * dst_stride + i] = src[i * src_stride + jj];
-    }
-    for (; j < columns; ++j)
-      for (int64_t i = i0; i < i1; ++i) dst[j * dst_stride + i] = src[i * src_stride + j];
-  }
+  transpose_blocks(src, src_stride, dst, dst_stride, rows, columns, 8, 8,
+                   [&](const uint16_t* from, uint16_t* to) { transpose8x8(from, src_stride, to, dst_stride); });
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include "ep/cpu/simd/epilogue.h"
 #include "ep/cpu/simd/transpose4.h"
+#include "ep/cpu/simd/transpose_blocks.h"
 
 namespace tenon::cpu::TENON_ISA_NAMESPACE {
 
@@ -60,20 +61,8 @@ void transpose32(const uint32_t* src, int64_t src_stride, uint32_t* dst, int64_t
                  int64_t columns) {
   const auto* const from = reinterpret_cast<const float*>(src);
   auto* const to = reinterpret_cast<float*>(dst);
-  // Blocks of 16 rows: whole cache lines of dst are written while those of src are in L1.
-  for (int64_t i0 = 0; i0 < rows; i0 += 16) {
-    const int64_t i1 = i0 + 16 < rows ? i0 + 16 : rows;
-    int64_t j = 0;
-    for (; j + 4 <= columns; j += 4) {
-      int64_t i = i0;
-      for (; i + 4 <= i1; i += 4)
-        transpose4x4(from + i * src_stride + j, src_stride, to + j * dst_stride + i, dst_stride);
-      for (; i < i1; ++i)
-        for (int64_t jj = j; jj < j + 4; ++jj) dst[jj * dst_stride + i] = src[i * src_stride + jj];
-    }
-    for (; j < columns; ++j)
-      for (int64_t i = i0; i < i1; ++i) dst[j * dst_stride + i] = src[i * src_stride + j];
-  }
+  transpose_blocks(from, src_stride, to, dst_stride, rows, columns, 4, 4,
+                   [&](const float* tile, float* out) { transpose4x4(tile, src_stride, out, dst_stride); });
 }
 
 template <typename From>

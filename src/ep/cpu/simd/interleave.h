@@ -1,23 +1,32 @@
-// Pixels of three numbers between one row of pixels and a row for each number. One task of one thread.
+// Pixels of two, three or four numbers between one row of pixels and a row for each number,
+// matrices of bytes, and patterns. One task of one thread.
 #pragma once
 
 #include <cstdint>
 
 namespace tenon::cpu {
 
-// Elements of T, by their bits.
+// Elements of T, by their bits, in pixels of `count` numbers.
 template <typename T>
-struct Threes {
-  // dst[c * dst_stride + i] = src[3 * i + c], c < 3, i < n.
+struct Pixels {
+  // dst[c * dst_stride + i] = src[count * i + c], c < count, i < n.
   void (*apart)(const T* src, T* dst, int64_t dst_stride, int64_t n);
-  // dst[3 * i + c] = src[c * src_stride + i].
+  // dst[count * i + c] = src[c * src_stride + i].
   void (*together)(const T* src, int64_t src_stride, T* dst, int64_t n);
 };
 
+inline constexpr int kLeastPixel = 2, kLargestPixel = 4, kPixelSizes = kLargestPixel - kLeastPixel + 1;
+
+// By the numbers of a pixel, from kLeastPixel on.
 struct InterleaveTable {
-  Threes<uint8_t> bytes;
-  Threes<uint16_t> halves;
-  Threes<uint32_t> words;
+  Pixels<uint8_t> bytes[kPixelSizes];
+  Pixels<uint16_t> halves[kPixelSizes];
+  Pixels<uint32_t> words[kPixelSizes];
+  // dst[j * dst_stride + i] = src[i * src_stride + j] for i < rows, j < columns.
+  void (*transpose8)(const uint8_t* src, int64_t src_stride, uint8_t* dst, int64_t dst_stride, int64_t rows,
+                     int64_t columns);
+  // y[i] = pattern[i % 16], i < n.
+  void (*fill)(const uint8_t* pattern, uint8_t* y, int64_t n);
 };
 
 const InterleaveTable& interleave_table();

@@ -1,48 +1,118 @@
 #include "ep/cpu/simd/interleave.h"
 
 #include "ep/cpu/simd/f8.h"
+#include "ep/cpu/simd/transpose_blocks.h"
 
 namespace tenon::cpu::TENON_ISA_NAMESPACE {
 
 namespace {
 
+// Arrays of vectors stay in registers only where the loops over them are unrolled.
+#define TENON_UNROLL _Pragma("GCC unroll 8")
+
 // Vectors of 32 bytes: what wider ones gain, their shuffles across lanes lose.
 template <typename T>
 using Tag = hn::CappedTag<T, 32 / sizeof(T)>;
 
-template <typename T>
+template <typename T, int kCount>
 void apart(const T* src, T* dst, int64_t dst_stride, int64_t n) {
   const Tag<T> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   int64_t i = 0;
   for (; i + lanes <= n; i += lanes) {
-    hn::Vec<Tag<T>> a, b, c;
-    hn::LoadInterleaved3(d, src + 3 * i, a, b, c);
-    hn::StoreU(a, d, dst + i);
-    hn::StoreU(b, d, dst + dst_stride + i);
-    hn::StoreU(c, d, dst + 2 * dst_stride + i);
+    hn::Vec<Tag<T>> v[4];
+    const T* const from = src + kCount * i;
+    if constexpr (kCount == 2) hn::LoadInterleaved2(d, from, v[0], v[1]);
+    if constexpr (kCount == 3) hn::LoadInterleaved3(d, from, v[0], v[1], v[2]);
+    if constexpr (kCount == 4) hn::LoadInterleaved4(d, from, v[0], v[1], v[2], v[3]);
+    TENON_UNROLL
+    for (int c = 0; c < kCount; ++c) hn::StoreU(v[c], d, dst + c * dst_stride + i);
   }
   for (; i < n; ++i)
-    for (int64_t c = 0; c < 3; ++c) dst[c * dst_stride + i] = src[3 * i + c];
+    for (int64_t c = 0; c < kCount; ++c) dst[c * dst_stride + i] = src[kCount * i + c];
 }
 
-template <typename T>
+template <typename T, int kCount>
 void together(const T* src, int64_t src_stride, T* dst, int64_t n) {
   const Tag<T> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   int64_t i = 0;
-  for (; i + lanes <= n; i += lanes)
-    hn::StoreInterleaved3(hn::LoadU(d, src + i), hn::LoadU(d, src + src_stride + i),
-                          hn::LoadU(d, src + 2 * src_stride + i), d, dst + 3 * i);
+  for (; i + lanes <= n; i += lanes) {
+    hn::Vec<Tag<T>> v[4];
+    TENON_UNROLL
+    for (int c = 0; c < kCount; ++c) v[c] = hn::LoadU(d, src + c * src_stride + i);
+    T* const to = dst + kCount * i;
+    if constexpr (kCount == 2) hn::StoreInterleaved2(v[0], v[1], d, to);
+    if constexpr (kCount == 3) hn::StoreInterleaved3(v[0], v[1], v[2], d, to);
+    if constexpr (kCount == 4) hn::StoreInterleaved4(v[0], v[1], v[2], v[3], d, to);
+  }
   for (; i < n; ++i)
-    for (int64_t c = 0; c < 3; ++c) dst[3 * i + c] = src[c * src_stride + i];
+    for (int64_t c = 0; c < kCount; ++c) dst[kCount * i + c] = src[c * src_stride + i];
 }
+
+// Sixteen rows of eight bytes become eight rows of sixteen. Interleaving the first half of all bytes with the second
+// one rotates the bits of each byte's place by one, and rows and columns change places after four such rounds.
+TENON_INLINE void transpose16x8(const uint8_t* src, int64_t src_stride, uint8_t* dst, int64_t dst_stride) {
+  const hn::FixedTag<uint8_t, 8> half;
+  const hn::FixedTag<uint8_t, 16> d;
+  hn::Vec<decltype(d)> a[8], b[8];
+  TENON_UNROLL
+  for (int i = 0; i < 8; ++i)
+    a[i] = hn::Combine(d, hn::LoadU(half, src + (2 * i + 1) * src_stride), hn::LoadU(half, src + 2 * i * src_stride));
+  const auto round = [&](const auto& from, auto& to) {
+    TENON_UNROLL
+    for (int i = 0; i < 4; ++i) {
+      to[2 * i] = hn::InterleaveLower(d, from[i], from[i + 4]);
+      to[2 * i + 1] = hn::InterleaveUpper(d, from[i], from[i + 4]);
+    }
+  };
+  round(a, b);
+  round(b, a);
+  round(a, b);
+  round(b, a);
+  TENON_UNROLL
+  for (int i = 0; i < 8; ++i) hn::StoreU(a[i], d, dst + i * dst_stride);
+}
+
+void transpose8(const uint8_t* src, int64_t src_stride, uint8_t* dst, int64_t dst_stride, int64_t rows,
+                int64_t columns) {
+  transpose_blocks(src, src_stride, dst, dst_stride, rows, columns, 16, 8,
+                   [&](const uint8_t* from, uint8_t* to) { transpose16x8(from, src_stride, to, dst_stride); });
+}
+
+void fill(const uint8_t* pattern, uint8_t* y, int64_t n) {
+  const hn::CappedTag<uint8_t, 64> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  if (n < lanes) {
+    for (int64_t i = 0; i < n; ++i) y[i] = pattern[i & 15];
+    return;
+  }
+  uint8_t twice[32];
+  for (int i = 0; i < 32; ++i) twice[i] = pattern[i & 15];
+  const auto from = [&](int64_t phase) {
+    alignas(16) uint8_t turned[16];
+    for (int i = 0; i < 16; ++i) turned[i] = twice[(phase & 15) + i];
+    return hn::LoadDup128(d, turned);
+  };
+  // Both ends overlap what lies between them, which is aligned.
+  hn::StoreU(from(0), d, y);
+  int64_t i = lanes - static_cast<int64_t>(reinterpret_cast<uintptr_t>(y) & static_cast<uintptr_t>(lanes - 1));
+  const auto v = from(i);
+  for (; i + 4 * lanes <= n; i += 4 * lanes)
+    for (int j = 0; j < 4; ++j) hn::StoreU(v, d, y + i + j * lanes);
+  for (; i + lanes <= n; i += lanes) hn::StoreU(v, d, y + i);
+  hn::StoreU(from(n - lanes), d, y + n - lanes);
+}
+
+#define TENON_PIXELS(T)                                                                                 \
+  {                                                                                                     \
+    {&apart<T, 2>, &together<T, 2>}, {&apart<T, 3>, &together<T, 3>}, { &apart<T, 4>, &together<T, 4> } \
+  }
 
 }  // namespace
 
 extern const InterleaveTable interleave_table;
-const InterleaveTable interleave_table = {{&apart<uint8_t>, &together<uint8_t>},
-                                          {&apart<uint16_t>, &together<uint16_t>},
-                                          {&apart<uint32_t>, &together<uint32_t>}};
+const InterleaveTable interleave_table = {TENON_PIXELS(uint8_t), TENON_PIXELS(uint16_t), TENON_PIXELS(uint32_t),
+                                          &transpose8, &fill};
 
 }  // namespace tenon::cpu::TENON_ISA_NAMESPACE

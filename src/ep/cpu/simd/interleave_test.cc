@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "ep/cpu/simd/test_tables.h"
@@ -14,27 +16,55 @@ namespace {
 class Interleave : public testing::TestWithParam<Isa> {};
 
 template <typename T>
-void expect_threes(const Threes<T>& threes) {
+void expect_pixels(const Pixels<T>& pixels_of, int64_t count) {
   for (int64_t n : {1, 7, 8, 15, 16, 17, 31, 32, 33, 100}) {
     const int64_t stride = n + 3;
-    std::vector<T> pixels(3 * n), rows(3 * stride, 9), again(3 * n + 1, 9);
+    std::vector<T> pixels(count * n), rows(count * stride, 9), again(count * n + 1, 9);
     for (size_t i = 0; i < pixels.size(); ++i) pixels[i] = static_cast<T>(i * 37 + 11);
-    threes.apart(pixels.data(), rows.data(), stride, n);
-    for (int64_t c = 0; c < 3; ++c) {
-      for (int64_t i = 0; i < n; ++i) ASSERT_EQ(rows[c * stride + i], pixels[3 * i + c]) << n;
+    pixels_of.apart(pixels.data(), rows.data(), stride, n);
+    for (int64_t c = 0; c < count; ++c) {
+      for (int64_t i = 0; i < n; ++i) ASSERT_EQ(rows[c * stride + i], pixels[count * i + c]) << n;
       ASSERT_EQ(rows[c * stride + n], 9);
     }
-    threes.together(rows.data(), stride, again.data(), n);
-    for (int64_t i = 0; i < 3 * n; ++i) ASSERT_EQ(again[i], pixels[i]) << n;
-    ASSERT_EQ(again[3 * n], 9);
+    pixels_of.together(rows.data(), stride, again.data(), n);
+    for (int64_t i = 0; i < count * n; ++i) ASSERT_EQ(again[i], pixels[i]) << n;
+    ASSERT_EQ(again[count * n], 9);
   }
 }
 
 TEST_P(Interleave, PixelsComeApartAndTogether) {
   const InterleaveTable& table = interleave_table_of(GetParam());
-  expect_threes(table.bytes);
-  expect_threes(table.halves);
-  expect_threes(table.words);
+  for (int count = kLeastPixel; count <= kLargestPixel; ++count) {
+    expect_pixels(table.bytes[count - kLeastPixel], count);
+    expect_pixels(table.halves[count - kLeastPixel], count);
+    expect_pixels(table.words[count - kLeastPixel], count);
+  }
+}
+
+TEST_P(Interleave, BytesAreTransposed) {
+  for (const auto& [rows, columns] : {std::pair<int64_t, int64_t>{16, 8}, {17, 9}, {15, 7}, {70, 33}, {128, 64}}) {
+    const int64_t src_stride = columns + 3, dst_stride = rows + 2;
+    std::vector<uint8_t> x(rows * src_stride), y(columns * dst_stride, 9);
+    for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<uint8_t>(i * 37 + i / 256);
+    interleave_table_of(GetParam()).transpose8(x.data(), src_stride, y.data(), dst_stride, rows, columns);
+    for (int64_t j = 0; j < columns; ++j) {
+      for (int64_t i = 0; i < rows; ++i) ASSERT_EQ(y[j * dst_stride + i], x[i * src_stride + j]) << rows;
+      ASSERT_EQ(y[j * dst_stride + rows], 9);
+    }
+  }
+}
+
+TEST_P(Interleave, PatternsFillWhateverLiesWhere) {
+  std::vector<uint8_t> pattern(16), memory(700);
+  for (size_t i = 0; i < pattern.size(); ++i) pattern[i] = static_cast<uint8_t>(i * 11 + 3);
+  for (int64_t begin : {0, 1, 7, 63}) {
+    for (int64_t n : {0, 1, 15, 31, 32, 63, 64, 65, 127, 200, 256, 500, 600}) {
+      std::fill(memory.begin(), memory.end(), uint8_t{9});
+      interleave_table_of(GetParam()).fill(pattern.data(), memory.data() + begin, n);
+      for (int64_t i = 0; i < n; ++i) ASSERT_EQ(memory[begin + i], pattern[i % 16]) << begin << " " << n;
+      ASSERT_EQ(memory[begin + n], 9);
+    }
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Isas, Interleave, testing::ValuesIn(testable_isas()),

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "ep/cpu/ops/gather/indices.h"
+#include "ep/cpu/ops/moves/fill.h"
 #include "ops/gather.h"
 
 namespace tenon::cpu::ref {
@@ -151,27 +152,6 @@ Result<IndexReader> row_reader(const RefNode& node) {
   return index_reader(node, 0);
 }
 
-template <typename T>
-void fill_as(std::byte* to, const std::byte* value, int64_t count) {
-  T one;
-  std::memcpy(&one, value, sizeof(T));
-  std::fill_n(reinterpret_cast<T*>(to), count, one);
-}
-
-// `count` copies of a value of `bytes` bytes, side by side.
-void fill(std::byte* to, const std::byte* value, size_t bytes, int64_t count) {
-  switch (bytes) {
-    case 1:
-      return fill_as<uint8_t>(to, value, count);
-    case 2:
-      return fill_as<uint16_t>(to, value, count);
-    case 4:
-      return fill_as<uint32_t>(to, value, count);
-    default:
-      for (int64_t i = 0; i < count; ++i) std::memcpy(to + i * static_cast<int64_t>(bytes), value, bytes);
-  }
-}
-
 Result<RefImpl> make_one_hot(RefNode& node) {
   TENON_TRY(require_inputs(node, 3));
   const Shape indices = node.inputs[0].shape;
@@ -193,7 +173,7 @@ Result<RefImpl> make_one_hot(RefNode& node) {
     context.pool->parallel_for(outer * depth, grain, [&](int64_t begin, int64_t end) {
       // Off everywhere, then on where an index says so.
       auto* const to = static_cast<std::byte*>(y);
-      fill(to + begin * inner * static_cast<int64_t>(bytes), values, bytes, (end - begin) * inner);
+      nn::fill_elements(to + begin * inner * static_cast<int64_t>(bytes), values, bytes, (end - begin) * inner);
       for (int64_t o = begin / depth; o * depth < end; ++o) {
         for (int64_t i = 0; i < inner; ++i) {
           int64_t index = read(context.inputs[0], o * inner + i);

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstring>
 
+#include "ep/cpu/ops/moves/fill.h"
 #include "ep/cpu/ops/reference_kernel.h"
 #include "ops/generate.h"
 
@@ -89,24 +90,6 @@ Result<RefImpl> make_range(RefNode& node) {
   return impl;
 }
 
-template <typename T>
-void fill_range(void* y, int64_t begin, int64_t end, const std::byte* element) {
-  T value;
-  std::memcpy(&value, element, sizeof(T));
-  std::fill(static_cast<T*>(y) + begin, static_cast<T*>(y) + end, value);
-}
-
-// Writes one element of 1, 2, 4, 8 or 16 bytes again and again.
-void fill_elements(void* y, int64_t count, const std::byte* element, size_t bytes, ThreadPool& pool) {
-  auto* fill = &fill_range<uint8_t>;
-  if (bytes == 2) fill = &fill_range<uint16_t>;
-  if (bytes == 4) fill = &fill_range<uint32_t>;
-  if (bytes == 8) fill = &fill_range<uint64_t>;
-  if (bytes == 16) fill = &fill_range<std::array<uint64_t, 2>>;
-  constexpr int64_t kGrain = 32768;
-  pool.parallel_for(count, kGrain, [&](int64_t begin, int64_t end) { fill(y, begin, end, element); });
-}
-
 Result<RefImpl> make_constant_of_shape(RefNode& node) {
   TENON_TRY(require_inputs(node, 1));
   const TensorSpec out = output_spec(node, 0);
@@ -125,14 +108,18 @@ Result<RefImpl> make_constant_of_shape(RefNode& node) {
                      data_type_name(node.output_type));
   }
   RefImpl impl;
-  impl.run = [out, element, spec = node.inputs[0]](KernelContext& context) -> Status {
+  impl.run = [out, element, spec = node.inputs[0],
+              bytes = static_cast<int64_t>(data_type_size(out.type))](KernelContext& context) -> Status {
     TENON_TRY_ASSIGN(const ShortVector dims, read_ints(context, 0, spec));
     TENON_INVALID_IF(dims.count > Shape::kMaxRank, "ConstantOfShape makes rank {}; the limit is {}.", dims.count,
                      Shape::kMaxRank);
     const Shape shape(dims.span());
     TENON_TRY(shape.checked_element_count().status());
     TENON_TRY_ASSIGN(void* const y, open_output(context, out, 0, shape));
-    fill_elements(y, shape.element_count(), element.data(), data_type_size(out.type), *context.pool);
+    constexpr int64_t kGrain = 32768;
+    context.pool->parallel_for(shape.element_count(), kGrain, [&](int64_t begin, int64_t end) {
+      nn::fill_elements(static_cast<std::byte*>(y) + begin * bytes, element.data(), bytes, end - begin);
+    });
     return {};
   };
   return impl;

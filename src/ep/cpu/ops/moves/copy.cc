@@ -2,12 +2,13 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cstring>
 
+#include "ep/cpu/ops/moves/fill.h"
 #include "ep/cpu/simd/convert.h"
 #include "ep/cpu/simd/elementwise.h"
 #include "ep/cpu/simd/interleave.h"
+#include "ep/cpu/simd/transpose_blocks.h"
 
 namespace tenon::cpu::nn {
 
@@ -37,67 +38,39 @@ void with_element(size_t bytes, const Body& body) {
   }
 }
 
-// Transposes 8 x 8 bytes: halves of the words change places, then their quarters, then bytes.
-void transpose_bytes(const uint8_t* src, int64_t src_stride, uint8_t* dst, int64_t dst_stride) {
-  static_assert(std::endian::native == std::endian::little);
-  constexpr int kSide = 8;
-  std::array<uint64_t, kSide> words;
-  for (int i = 0; i < kSide; ++i) std::memcpy(&words[i], src + i * src_stride, sizeof(uint64_t));
-  const auto exchange = [&](int distance, uint64_t mask) {
-    const int shift = distance * 8;
-    for (int i = 0; i < kSide; ++i) {
-      if ((i & distance) != 0) continue;
-      const uint64_t changed = ((words[i] >> shift) ^ words[i + distance]) & mask;
-      words[i + distance] ^= changed;
-      words[i] ^= changed << shift;
-    }
-  };
-  exchange(4, 0x00000000ffffffff);
-  exchange(2, 0x0000ffff0000ffff);
-  exchange(1, 0x00ff00ff00ff00ff);
-  for (int i = 0; i < kSide; ++i) std::memcpy(dst + i * dst_stride, &words[i], sizeof(uint64_t));
-}
-
 template <typename T>
-const Threes<T>& threes_of() {
+const Pixels<T>& pixels_of(int64_t count) {
+  const InterleaveTable& table = interleave_table();
   if constexpr (sizeof(T) == 1) {
-    return interleave_table().bytes;
+    return table.bytes[count - kLeastPixel];
   } else if constexpr (sizeof(T) == 2) {
-    return interleave_table().halves;
+    return table.halves[count - kLeastPixel];
   } else {
-    return interleave_table().words;
+    return table.words[count - kLeastPixel];
   }
 }
+
+bool is_pixel(int64_t count) { return count >= kLeastPixel && count <= kLargestPixel; }
 
 template <typename T>
 void transpose(const T* src, int64_t src_stride, T* dst, int64_t dst_stride, int64_t rows, int64_t columns) {
   if constexpr (sizeof(T) <= 4) {
-    // Images of three channels.
-    if (columns == 3 && src_stride == 3) return threes_of<T>().apart(src, dst, dst_stride, rows);
-    if (rows == 3 && dst_stride == 3) return threes_of<T>().together(src, src_stride, dst, columns);
+    // Images of few channels, and blocks of few pixels.
+    if (is_pixel(columns) && src_stride == columns) return pixels_of<T>(columns).apart(src, dst, dst_stride, rows);
+    if (is_pixel(rows) && dst_stride == rows) return pixels_of<T>(rows).together(src, src_stride, dst, columns);
   }
   if constexpr (sizeof(T) == 4) {
     eltwise_table().transpose32(src, src_stride, dst, dst_stride, rows, columns);
   } else if constexpr (sizeof(T) == 2) {
     convert_table().transpose16(src, src_stride, dst, dst_stride, rows, columns);
   } else if constexpr (sizeof(T) == 1) {
-    constexpr int64_t kSide = 8, kBlock = 64;  // of rows: whole cache lines of dst
-    for (int64_t i0 = 0; i0 < rows; i0 += kBlock) {
-      const int64_t end = std::min(rows, i0 + kBlock), whole = i0 + (end - i0) / kSide * kSide;
-      for (int64_t j = 0; j < columns; j += kSide) {
-        const bool full = j + kSide <= columns;
-        for (int64_t i = i0; full && i < whole; i += kSide)
-          transpose_bytes(src + i * src_stride + j, src_stride, dst + j * dst_stride + i, dst_stride);
-        for (int64_t jj = j; jj < std::min(columns, j + kSide); ++jj)
-          for (int64_t i = full ? whole : i0; i < end; ++i) dst[jj * dst_stride + i] = src[i * src_stride + jj];
-      }
-    }
+    interleave_table().transpose8(src, src_stride, dst, dst_stride, rows, columns);
   } else {
-    constexpr int64_t kBlock = 32;  // lines of both sides stay in L1
-    for (int64_t i0 = 0; i0 < rows; i0 += kBlock)
-      for (int64_t j0 = 0; j0 < columns; j0 += kBlock)
-        for (int64_t j = j0; j < std::min(columns, j0 + kBlock); ++j)
-          for (int64_t i = i0; i < std::min(rows, i0 + kBlock); ++i) dst[j * dst_stride + i] = src[i * src_stride + j];
+    constexpr int64_t kSide = 8;
+    transpose_blocks(src, src_stride, dst, dst_stride, rows, columns, kSide, kSide, [&](const T* from, T* to) {
+      for (int64_t j = 0; j < kSide; ++j)
+        for (int64_t i = 0; i < kSide; ++i) to[j * dst_stride + i] = from[i * src_stride + j];
+    });
   }
 }
 
@@ -171,13 +144,12 @@ void StridedCopy::run_inner(const std::byte* src, std::byte* dst) const {
     std::memcpy(dst, src, inner_dim_ * element_bytes_);
     return;
   }
+  if (inner_ == Inner::kRepeat) return fill_elements(dst, src, element_bytes_, inner_dim_);
   with_element(element_bytes_, [&](auto element) {
     using T = decltype(element);
     const auto* const from = reinterpret_cast<const T*>(src);
     auto* const to = reinterpret_cast<T*>(dst);
-    if (inner_ == Inner::kRepeat) {
-      std::fill(to, to + inner_dim_, *from);
-    } else if (inner_ == Inner::kTranspose) {
+    if (inner_ == Inner::kTranspose) {
       transpose(from, inner_src_, to, inner_dst_, inner_dim_, columns_);
     } else {
       for (int64_t i = 0; i < inner_dim_; ++i) to[i * inner_dst_] = from[i * inner_src_];
