@@ -401,15 +401,20 @@ def moves():
                           ("Transpose to channels last", (1, 64, 64, 64), (0, 2, 3, 1)),
                           ("Transpose from channels last", (1, 64, 64, 64), (0, 3, 1, 2)),
                           ("Transpose image of 3", (1, 256, 256, 3), (0, 3, 1, 2)), ("Transpose keys", (1, 128, 12, 64), (0, 2, 3, 1)),
-                          ("Transpose all", (64, 64, 64), (2, 1, 0))):
-        add("transpose", name, "Transpose", [t(*x)], "f32 f16 u8 i64" if name == "Transpose matrix" else "f32 f16 u8", perm=list(perm))
+                          ("Transpose all", (64, 64, 64), (2, 1, 0)), ("Transpose from channels last, 56x56", (1, 56, 56, 64), (0, 3, 1, 2)),
+                          ("Transpose image of 4", (1, 256, 256, 4), (0, 3, 1, 2))):
+        add("transpose", name, "Transpose", [t(*x)], "f32 f16 u8 i64" if "matrix" in name or "from channels last" in name else "f32 f16 u8", perm=list(perm))
     add("depth-space", "DepthToSpace DCR", "DepthToSpace", [t(1, 64, 64, 64)], "f32 f16", blocksize=2)
     add("depth-space", "DepthToSpace CRD", "DepthToSpace", [t(1, 64, 64, 64)], "f32", blocksize=2, mode="CRD")
+    add("depth-space", "DepthToSpace 4", "DepthToSpace", [t(1, 64, 64, 64)], "f32 u8", blocksize=4)
     add("depth-space", "SpaceToDepth", "SpaceToDepth", [t(1, 16, 128, 128)], "f32 f16", blocksize=2)
+    add("depth-space", "SpaceToDepth 4", "SpaceToDepth", [t(1, 16, 128, 128)], "f32 u8", blocksize=4)
     add("moves", "ReverseSequence", "ReverseSequence", [t(128, 16, 256), integers(128, 16, low=1)], "f32", time_axis=0, batch_axis=1)
     add("moves", "Trilu", "Trilu", [t(8, 256, 256)], "f32 i64", upper=0)
     add("moves", "Range", "Range", [scalar(0, "i64", False), scalar(200000, "i64", False), scalar(1, "i64", False)], "i64")
     add("moves", "ConstantOfShape", "ConstantOfShape", [integers(513, 2, low=512)], "f32")
+    add("moves", "ConstantOfShape of ones", "ConstantOfShape", [integers(513, 2, low=512)], "i64 f16",
+        value=lambda dtype: helper.make_tensor("one", NUMBERS[np.dtype(dtype)], [1], np.ones(1, dtype).tobytes(), raw=True))
     add("moves", "EyeLike", "EyeLike", [t(512, 512)], "f32")
     add("moves", "Col2Im", "Col2Im", [t(1, 16 * 9, 56 * 56), fixed(56, 56), fixed(3, 3)], pads=[1] * 4)
 
@@ -567,7 +572,7 @@ def trees(count, depth, features, seed=5):
 
 def classic():
     ml = {"domain": "ai.onnx.ml"}
-    for rows in (1, 1000):
+    for rows in (1, 10, 1000):
         attributes, leaves, generator = trees(100, 6, 20)
         weights = [float(v) for v in generator.standard_normal(len(leaves))]
         add("trees", f"TreeEnsembleRegressor, {rows} rows", "TreeEnsembleRegressor", [t(rows, 20)], **ml, n_targets=1,
@@ -584,14 +589,39 @@ def classic():
     add("ml", "LinearClassifier", "LinearClassifier", [t(1000, 100)], outputs=2, **ml, coefficients=numbers(1000), intercepts=numbers(10),
         classlabels_ints=list(range(10)), post_transform="SOFTMAX", multi_class=1)
     add("ml", "LinearRegressor", "LinearRegressor", [t(1000, 100)], **ml, coefficients=numbers(100), intercepts=numbers(1), targets=1)
-    add("ml", "SVMRegressor RBF", "SVMRegressor", [t(200, 20)], **ml, coefficients=numbers(300), support_vectors=numbers(6000), n_supports=300,
-        kernel_type="RBF", kernel_params=[0.05, 0.0, 3.0], rho=[0.1], one_class=0)
+    add("ml", "LinearRegressor of 8", "LinearRegressor", [t(1000, 100)], **ml, coefficients=numbers(800), intercepts=numbers(8), targets=8)
+    for rows in (1, 200):
+        size = "" if rows == 200 else ", 1 row"
+        for kernel in ("RBF", "LINEAR", "POLY", "SIGMOID"):
+            add("ml", f"SVMRegressor {kernel}{size}", "SVMRegressor", [t(rows, 20)], **ml, coefficients=numbers(300), support_vectors=numbers(6000), n_supports=300,
+                kernel_type=kernel, kernel_params=[0.05, 0.0, 3.0], rho=[0.1], one_class=0)
+        add("ml", f"SVMClassifier RBF{size}", "SVMClassifier", [t(rows, 20)], outputs=2, **ml, coefficients=numbers(600), support_vectors=numbers(6000),
+            vectors_per_class=[100] * 3, kernel_type="RBF", kernel_params=[0.05, 0.0, 3.0], rho=numbers(3), classlabels_ints=[0, 1, 2])
+        add("ml", f"SVMClassifier linear{size}", "SVMClassifier", [t(rows, 20)], outputs=2, **ml, coefficients=numbers(60), kernel_type="LINEAR", kernel_params=[0.0] * 3,
+            rho=numbers(1), classlabels_ints=[0, 1, 2])
+    add("ml", "LinearClassifier, 1 row", "LinearClassifier", [t(1, 100)], outputs=2, **ml, coefficients=numbers(1000), intercepts=numbers(10),
+        classlabels_ints=list(range(10)), post_transform="SOFTMAX", multi_class=1)
+    add("ml", "LinearClassifier of 2", "LinearClassifier", [t(1000, 100)], outputs=2, **ml, coefficients=numbers(100), intercepts=numbers(1),
+        classlabels_ints=[0, 1], post_transform="LOGISTIC")
+    add("ml", "LinearRegressor, 1 row", "LinearRegressor", [t(1, 100)], **ml, coefficients=numbers(100), intercepts=numbers(1), targets=1)
+    for op, attributes in (("Scaler", {"offset": numbers(64), "scale": numbers(64)}), ("Normalizer", {"norm": "L2"}),
+                           ("Imputer", {"imputed_value_floats": [0.5], "replaced_value_float": 0.0})):
+        add("ml", f"{op}, 1 row", op, [t(1, 64)], **ml, **attributes)
+    add("ml", "Normalizer L1", "Normalizer", [t(4096, 64)], **ml, norm="L1")
+    add("ml", "Normalizer MAX", "Normalizer", [t(4096, 64)], **ml, norm="MAX")
+    add("ml", "Imputer by column", "Imputer", [t(4096, 64)], **ml, imputed_value_floats=numbers(64), replaced_value_float=float("nan"))
     add("ml", "Scaler", "Scaler", [t(4096, 64)], **ml, offset=numbers(64), scale=numbers(64))
     add("ml", "Normalizer", "Normalizer", [t(4096, 64)], **ml, norm="L2")
     add("ml", "Imputer", "Imputer", [t(4096, 64)], **ml, imputed_value_floats=[0.5], replaced_value_float=0.0)
     add("ml", "Binarizer", "Binarizer", [t(4096, 64)], **ml, threshold=0.1)
     add("ml", "OneHotEncoder", "OneHotEncoder", [integers(20, 4096, 4)], "i64", **ml, cats_int64s=list(range(20)), zeros=1)
+    add("ml", "OneHotEncoder, 1 row", "OneHotEncoder", [integers(20, 1, 4)], "i64", **ml, cats_int64s=list(range(20)), zeros=1)
     add("ml", "LabelEncoder", "LabelEncoder", [integers(100, 65536)], "i64", **ml, keys_int64s=list(range(100)), values_floats=numbers(100))
+    far = [int(v) for v in np.random.default_rng(9).choice(10**9, 1000, replace=False)]
+    asked = np.random.default_rng(10).choice(far, 65536)
+    add("ml", "LabelEncoder, sparse", "LabelEncoder", [Tensor((), value=asked)], "i64", **ml, keys_int64s=far, values_int64s=list(range(1000)))
+    add("ml", "LabelEncoder to strings", "LabelEncoder", [integers(100, 65536)], "i64", **ml, keys_int64s=list(range(100)), values_strings=[f"class {i}" for i in range(100)])
+    add("ml", "LabelEncoder", "LabelEncoder", [Tensor((), value=(asked % 1000).astype(np.float32))], "f32", **ml, keys_floats=[float(v) for v in range(1000)], values_floats=numbers(1000))
 
 
 def cases():

@@ -64,6 +64,11 @@ def add_features(to):
         values = {"imputed_value_floats": [7.0], "replaced_value_float": 0.0} if dtype(0.5) == 0.5 else {"imputed_value_int64s": [7], "replaced_value_int64": 0}
         to.add(name, "Imputer", [np.where(x > 1, dtype(0), x).astype(dtype)], [out], **values)
         to.add(name, "OneHotEncoder", [np.abs(x)], [TensorProto.FLOAT], cats_int64s=[2, 0, 1])
+    many = np.round(to.features(70, 37))
+    to.add("many", "Imputer", [many], [TensorProto.FLOAT], imputed_value_floats=np.arange(37).astype(np.float32).tolist(), replaced_value_float=2.0)
+    to.add("many", "Scaler", [many], [TensorProto.FLOAT], offset=np.arange(37).astype(np.float32).tolist(), scale=[0.5] * 37)
+    for cats in (list(range(-3, 4)), [5_000_000_000, -1, 2, 0, 70_000, -3, 1, 3, -2]):
+        to.add(f"many {len(cats)}", "OneHotEncoder", [many.astype(np.int64)], [TensorProto.FLOAT], cats_int64s=cats, zeros=1)
     to.add("nan", "Imputer", [np.array([[np.nan, 2, np.nan]], np.float32)], [TensorProto.FLOAT], imputed_value_floats=[1.0, 2.0, 3.0], replaced_value_float=float("nan"))
     to.add("vector", "ArrayFeatureExtractor", [np.arange(5, dtype=np.float32), np.array([4, 1])], [TensorProto.FLOAT])
     to.add("words", "ArrayFeatureExtractor", [to.words((3, 4)), np.array([3, 0])], [TensorProto.STRING])
@@ -81,6 +86,14 @@ def add_labels(to):
     for opset, (key, (keys, x)), (value, (values, _)) in itertools.product((2, 4), lists.items(), lists.items()):
         default = {"strings": {"default_string": "other"}, "int64s": {"default_int64": -3}, "floats": {"default_float": 0.5}}[value]
         to.add(f"{opset} {key} {value}", "LabelEncoder", [x], [kinds[value]], opset=opset, **{f"keys_{key}": keys, f"values_{value}": values}, **default)
+    # Keys that lie close to each other, and keys that do not; the first of equal ones counts.
+    x = to.random.integers(-40, 700, (37, 29))
+    for name, keys in (("close", np.arange(-20, 500)), ("apart", np.arange(-20, 500) * 1_000_003), ("few", np.array([5, -7, 5, 123_456_789_012]))):
+        asked = np.concatenate([x.ravel(), to.random.choice(keys, 300)])
+        to.add(name, "LabelEncoder", [asked], [TensorProto.FLOAT], opset=2, keys_int64s=keys.tolist(), values_floats=to.random.normal(size=len(keys)).astype(np.float32).tolist(), default_float=-1.0)
+        to.add(f"{name} floats", "LabelEncoder", [asked.astype(np.float32)], [TensorProto.INT64], opset=4, keys_floats=keys.astype(np.float32).tolist(), values_int64s=list(range(len(keys))), default_int64=-1)
+        texts = [f"key {key}" for key in keys]
+        to.add(f"{name} texts", "LabelEncoder", [np.array([f"key {one}" for one in asked], dtype=object)], [TensorProto.INT64], opset=2, keys_strings=texts, values_int64s=list(range(len(keys))), default_int64=-1)
     tensor = helper.make_tensor
     to.add("tensors", "LabelEncoder", [numbers.astype(np.int16)], [TensorProto.DOUBLE], opset=4, keys_tensor=tensor("k", TensorProto.INT16, [2], [1, 3]),
            values_tensor=tensor("v", TensorProto.DOUBLE, [2], [0.5, 2.5]), default_tensor=tensor("d", TensorProto.DOUBLE, [1], [-1.0]))
@@ -120,7 +133,22 @@ def add_linear(to):
                    post_transform=transform, **labels_of(max(targets, 2), words))
 
 
+    for (rows, columns), targets in itertools.product(((1, 33), (100, 33), (100, 700)), (1, 2, 12, 40)):
+        x, coefficients = to.features(rows, columns), to.random.uniform(-0.2, 0.2, targets * columns).astype(np.float32).tolist()
+        intercepts = to.random.uniform(0, 0.2, targets).astype(np.float32).tolist()
+        to.add(f"{rows} rows {targets}", "LinearRegressor", [x], [TensorProto.FLOAT], coefficients=coefficients, intercepts=intercepts, targets=targets)
+        for transform in ("NONE", "LOGISTIC", "SOFTMAX"):
+            to.add(f"{rows} rows {transform} {targets}", "LinearClassifier", [x], [TensorProto.INT64, TensorProto.FLOAT], coefficients=coefficients, intercepts=intercepts,
+                   post_transform=transform, **labels_of(max(targets, 2), False))
+
+
 def add_svm(to):
+    for kernel, rows, degree in itertools.product(("LINEAR", "POLY", "RBF", "SIGMOID"), (1, 60), (2.0, 3.0, 4.0)):
+        parameters = {"kernel_type": kernel, "kernel_params": [0.05, 0.5, degree], "support_vectors": to.features(150, 20).flatten().tolist()}
+        weights = to.random.uniform(-0.1, 0.1, 300).astype(np.float32).tolist()
+        to.add(f"{kernel} {rows} rows, {degree}", "SVMRegressor", [to.features(rows, 20)], [TensorProto.FLOAT], n_supports=150, rho=[0.3], coefficients=weights[:150], **parameters)
+        to.add(f"{kernel} {rows} rows, {degree}", "SVMClassifier", [to.features(rows, 20)], [TensorProto.INT64, TensorProto.FLOAT], vectors_per_class=[40, 50, 60], rho=[0.1, 0.2, 0.3],
+               coefficients=weights, **parameters, **labels_of(3, False))
     for kernel, one_class, supports in itertools.product(("LINEAR", "POLY", "RBF", "SIGMOID"), (0, 1), (0, 5)):
         if supports == 0 and kernel != "LINEAR":
             continue
@@ -202,6 +230,19 @@ def add_trees(to):
         labels = {"classlabels_strings": [f"class {i}" for i in range(classes)]} if words else {"classlabels_int64s": list(range(classes))}
         to.add(f"{classes} {sign} {transform} {words} {base}", "TreeEnsembleClassifier", [to.features(29, 4)], [TensorProto.STRING if words else TensorProto.INT64, TensorProto.FLOAT],
                opset=3, post_transform=transform, **nodes, **columns, **labels, **more)
+
+
+    # A row or a few go down several trees at once.
+    for rows, trees, missing in itertools.product((1, 3, 8, 9), (3, 8, 21, 150), (False, True)):
+        x = to.features(rows, 5)
+        x[random.random(x.shape) < 0.2] = np.nan
+        nodes, leaves = grow(random, trees, 4, 5, ALL_MODES, missing)
+        weights = [(tree, number, int(random.integers(3)), float(np.float32(random.normal()))) for tree, number in leaves]
+        columns = [list(values) for values in zip(*weights)]
+        to.add(f"{rows} rows {trees} {missing}", "TreeEnsembleRegressor", [x], [TensorProto.FLOAT], opset=3, n_targets=3, **nodes,
+               **{f"target_{key}": values for key, values in zip(("treeids", "nodeids", "ids", "weights"), columns)})
+        to.add(f"{rows} rows {trees} {missing}", "TreeEnsembleClassifier", [x], [TensorProto.INT64, TensorProto.FLOAT], opset=3, classlabels_int64s=[4, 5, 6], **nodes,
+               **{f"class_{key}": values for key, values in zip(("treeids", "nodeids", "ids", "weights"), columns)})
 
 
 def add_placed_trees(to):

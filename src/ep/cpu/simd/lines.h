@@ -16,6 +16,8 @@ struct LineTable {
   // the first or the last. A NaN is the extreme, whichever is asked for. Rows are counted in 32 bits.
   void (*arg_columns)(const float* x, int64_t length, int64_t inner, int64_t columns, bool largest, bool last,
                       int64_t* y);
+  // y[j] = the sum of (x[i] - columns[i * stride + j])^2 over i < length, j < n.
+  void (*square_distances)(const float* x, const float* columns, int64_t stride, int64_t length, int64_t n, float* y);
   // The sum of (x[i] - mean)^2.
   float (*squares)(const float* x, int64_t n, float mean);
   // y = (x - mean) * factor + offset. y may be x.

@@ -105,6 +105,38 @@ void arg_columns(const float* x, int64_t length, int64_t inner, int64_t columns,
   arg_columns_as<false, false>(x, length, inner, columns, y);
 }
 
+// kVectors vectors of columns.
+template <int kVectors>
+void distances_of(const float* x, const float* columns, int64_t stride, int64_t length, float* y) {
+  const DF32 f;
+  VF32 sums[kVectors];
+  for (int j = 0; j < kVectors; ++j) sums[j] = hn::Zero(f);
+  for (int64_t i = 0; i < length; ++i) {
+    const VF32 v = hn::Set(f, x[i]);
+    for (int j = 0; j < kVectors; ++j) {
+      const VF32 d = hn::Sub(v, hn::LoadU(f, columns + i * stride + j * kLanes));
+      sums[j] = hn::MulAdd(d, d, sums[j]);
+    }
+  }
+  for (int j = 0; j < kVectors; ++j) hn::StoreU(sums[j], f, y + j * kLanes);
+}
+
+void square_distances(const float* x, const float* columns, int64_t stride, int64_t length, int64_t n, float* y) {
+  constexpr int kVectors = 8;
+  int64_t j = 0;
+  for (; j + kVectors * kLanes <= n; j += kVectors * kLanes)
+    distances_of<kVectors>(x, columns + j, stride, length, y + j);
+  for (; j + kLanes <= n; j += kLanes) distances_of<1>(x, columns + j, stride, length, y + j);
+  for (; j < n; ++j) {
+    float sum = 0;
+    for (int64_t i = 0; i < length; ++i) {
+      const float d = x[i] - columns[i * stride + j];
+      sum += d * d;
+    }
+    y[j] = sum;
+  }
+}
+
 float squares(const float* x, int64_t n, float mean) {
   const DF32 f;
   const VF32 centre = hn::Set(f, mean);
@@ -136,7 +168,8 @@ void standardise(const float* x, float* y, int64_t n, float mean, float factor, 
 }  // namespace
 
 extern const LineTable line_table;
-const LineTable line_table = {&running_sum, &add<int32_t, uint32_t>, &add<int64_t, uint64_t>, &arg_columns, &squares,
+const LineTable line_table = {&running_sum, &add<int32_t, uint32_t>, &add<int64_t, uint64_t>,
+                              &arg_columns, &square_distances,       &squares,
                               &standardise};
 
 }  // namespace tenon::cpu::TENON_ISA_NAMESPACE

@@ -83,6 +83,22 @@ TEST_P(Lines, StandardisesRows) {
   }
 }
 
+TEST_P(Lines, SquareDistancesOfColumns) {
+  constexpr int64_t kLength = 5;
+  for (int64_t n : {1, 15, 16, 17, 130, 300}) {
+    const std::vector<float> x = {0.5f, -2, 3, 0, 7};
+    std::vector<float> columns(kLength * (n + 2)), y(n + 1, 77.0f);
+    for (size_t i = 0; i < columns.size(); ++i) columns[i] = static_cast<float>(i * 37 % 101) * 0.25f;
+    line_table_of(GetParam()).square_distances(x.data(), columns.data(), n + 2, kLength, n, y.data());
+    for (int64_t j = 0; j < n; ++j) {
+      double want = 0;
+      for (int64_t i = 0; i < kLength; ++i) want += std::pow(x[i] - columns[i * (n + 2) + j], 2);
+      ASSERT_NEAR(y[j], want, 1e-5 * want) << n << " " << j;
+    }
+    ASSERT_EQ(y[n], 77.0f);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Isas, Lines, testing::ValuesIn(testable_isas()),
                          [](const auto& info) { return isa_name(info.param); });
 

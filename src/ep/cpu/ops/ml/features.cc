@@ -2,23 +2,22 @@
 #include "ep/cpu/ops/ml/features.h"
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <cmath>
 #include <cstring>
-#include <unordered_map>
 
 #include "ep/cpu/ops/gather/indices.h"
+#include "ep/cpu/ops/ml/feature_loops.h"
+#include "ep/cpu/ops/ml/places.h"
 #include "ep/cpu/ops/sequence/objects.h"
+#include "ep/cpu/simd/elementwise.h"
+#include "ep/cpu/simd/norm.h"
 #include "ops/attributes.h"
 
 namespace tenon::cpu::ref {
 
 namespace {
-
-template <typename T>
-void read_as_float(const void* x, int64_t first, int64_t count, float* to) {
-  const T* from = static_cast<const T*>(x) + first;
-  for (int64_t i = 0; i < count; ++i) to[i] = static_cast<float>(from[i]);
-}
 
 constexpr int64_t kGrain = 4096;
 
@@ -53,24 +52,15 @@ Result<RefImpl> make_feature_extractor(RefNode& node) {
   return impl;
 }
 
-using Binarize = void (*)(const void* x, void* y, int64_t begin, int64_t end, float threshold);
-template <typename T>
-void binarize(const void* x, void* y, int64_t begin, int64_t end, float threshold) {
-  for (int64_t i = begin; i < end; ++i)
-    static_cast<T*>(y)[i] = static_cast<T>(static_cast<const T*>(x)[i] > threshold ? 1 : 0);
-}
-
 Result<RefImpl> make_binarizer(RefNode& node) {
   TENON_TRY(require_inputs(node, 1));
   TENON_TRY(require_output(node, 0, node.inputs[0].shape));
-  const Binarize chosen =
-      select(FeatureTypes(), node.inputs[0].type, []<typename T>() -> Binarize { return &binarize<T>; });
   RefImpl impl;
   impl.elementwise = true;
-  impl.run = [chosen, count = node.inputs[0].shape.element_count(),
+  impl.run = [chosen = feature_loops(node.inputs[0].type).binarize, count = node.inputs[0].shape.element_count(),
               threshold = Attributes(*node.node).number("threshold")](KernelContext& context) -> Status {
     context.pool->parallel_for(count, kGrain, [&](int64_t begin, int64_t end) {
-      chosen(context.inputs[0], context.outputs[0], begin, end, threshold);
+      chosen(context.inputs[0], context.outputs[0], begin, end - begin, threshold);
     });
     return {};
   };
@@ -118,6 +108,18 @@ Result<RefImpl> make_feature_vectorizer(RefNode& node) {
   return impl;
 }
 
+// body(i, column, n) for runs of elements [i, i + n) of one row, which begin in that column. `columns` is 0 where
+// columns do not matter.
+template <typename Body>
+void each_run(int64_t begin, int64_t end, int64_t columns, const Body& body) {
+  if (columns == 0) return body(begin, 0, end - begin);
+  while (begin < end) {
+    const int64_t column = begin % columns, n = std::min(columns - column, end - begin);
+    body(begin, column, n);
+    begin += n;
+  }
+}
+
 template <typename T>
 Result<RefImpl> make_typed_imputer(RefNode& node) {
   const Attributes attributes(*node.node);
@@ -137,15 +139,13 @@ Result<RefImpl> make_typed_imputer(RefNode& node) {
                    "Imputer has {} values for {} columns; it takes 1, or one a column.", imputed.size(), columns);
   RefImpl impl;
   impl.elementwise = true;
-  impl.run = [imputed, replaced, count = x.element_count(), columns](KernelContext& context) -> Status {
-    const bool replaces_nan = replaced != replaced;
-    const T* from = context.input<T>(0);
-    T* to = context.output<T>(0);
+  const int64_t stride = imputed.size() == 1 ? 0 : 1;
+  impl.run = [imputed, replaced, stride, count = x.element_count(), columns = stride * columns,
+              loop = feature_loops(node.inputs[0].type).impute](KernelContext& context) -> Status {
     context.pool->parallel_for(count, kGrain, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        const bool goes = replaces_nan ? from[i] != from[i] : from[i] == replaced;
-        to[i] = goes ? imputed[imputed.size() == 1 ? 0 : i % columns] : from[i];
-      }
+      each_run(begin, end, columns, [&](int64_t first, int64_t column, int64_t n) {
+        loop(context.inputs[0], context.outputs[0], first, n, &replaced, imputed.data() + column, stride);
+      });
     });
     return {};
   };
@@ -169,24 +169,22 @@ Result<RefImpl> make_imputer(RefNode& node) {
 
 enum class Norm : uint8_t { kMax, kL1, kL2 };
 
-// A row of zeros stays one.
-void normalize(float* row, int64_t count, Norm norm) {
-  if (norm == Norm::kMax) {
-    float most = row[0];
-    for (int64_t i = 1; i < count; ++i) most = std::max(most, row[i]);
-    if (most == 0) return;
-    for (int64_t i = 0; i < count; ++i) row[i] /= most;
-    return;
+// Rows of n numbers; y may be x. A row of zeros stays one.
+void normalize(const float* x, float* y, int64_t rows, int64_t n, Norm norm) {
+  constexpr int64_t kRows = 64;
+  const Reduction reduction = norm == Norm::kMax  ? Reduction::kMax
+                              : norm == Norm::kL1 ? Reduction::kL1
+                                                  : Reduction::kL2;
+  const auto divide = eltwise_table().binary[static_cast<int>(Binary::kDiv)];
+  std::array<float, kRows> lengths;
+  for (int64_t first = 0; first < rows; first += kRows) {
+    const int64_t count = std::min(kRows, rows - first);
+    norm_table().reduce_rows(x + first * n, lengths.data(), count, n, reduction);
+    for (int64_t r = 0; r < count; ++r) {
+      const float length = lengths[r] == 0 ? 1.0f : lengths[r];
+      divide(x + (first + r) * n, 1, &length, 0, y + (first + r) * n, n);
+    }
   }
-  double sum = 0;
-  for (int64_t i = 0; i < count; ++i) sum += norm == Norm::kL1 ? std::fabs(row[i]) : double{row[i]} * row[i];
-  if (sum == 0) return;
-  if (norm == Norm::kL1) {
-    for (int64_t i = 0; i < count; ++i) row[i] = static_cast<float>(row[i] / sum);
-    return;
-  }
-  const double inverse = 1 / std::sqrt(sum);
-  for (int64_t i = 0; i < count; ++i) row[i] = static_cast<float>(row[i] * inverse);
 }
 
 Result<RefImpl> make_normalizer(RefNode& node) {
@@ -197,15 +195,19 @@ Result<RefImpl> make_normalizer(RefNode& node) {
   const std::string_view name = Attributes(*node.node).text("norm");
   TENON_INVALID_IF(name != "MAX" && name != "L1" && name != "L2", "Normalizer has the unknown norm \"{}\".", name);
   const Norm norm = name == "MAX" ? Norm::kMax : name == "L1" ? Norm::kL1 : Norm::kL2;
+  const bool is_float = node.inputs[0].type == DataType::kFloat;
   RefImpl impl;
   impl.run = [=](KernelContext& context) -> Status {
     if (x.features == 0) return {};
     context.pool->parallel_for(x.rows, row_grain(x.features), [&](int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end; ++row) {
-        float* to = context.output<float>(0) + row * x.features;
-        read(context.inputs[0], row * x.features, x.features, to);
-        normalize(to, x.features, norm);
+      float* const y = context.output<float>(0) + begin * x.features;
+      const float* from = y;
+      if (is_float) {
+        from = context.input<float>(0) + begin * x.features;
+      } else {
+        read(context.inputs[0], begin * x.features, (end - begin) * x.features, y);
       }
+      normalize(from, y, end - begin, x.features, norm);
     });
     return {};
   };
@@ -224,24 +226,29 @@ Result<RefImpl> make_scaler(RefNode& node) {
   TENON_INVALID_IF(!fits(scale.size()) || !fits(offset.size()),
                    "Scaler has {} scales and {} offsets for {} columns; it takes 1, or one a column.", scale.size(),
                    offset.size(), columns);
+  // One of each for each column.
+  const auto spread = [columns](std::span<const float> values) {
+    return values.size() == 1 ? std::vector<float>(columns, values[0])
+                              : std::vector<float>(values.begin(), values.end());
+  };
   RefImpl impl;
-  impl.run = [read, columns, count = x.element_count(), scale = std::vector<float>(scale.begin(), scale.end()),
-              offset = std::vector<float>(offset.begin(), offset.end())](KernelContext& context) -> Status {
+  impl.run = [read, columns, count = x.element_count(), scale = spread(scale),
+              offset = spread(offset)](KernelContext& context) -> Status {
     float* y = context.output<float>(0);
+    const auto& binary = eltwise_table().binary;
+    const auto subtract = binary[static_cast<int>(Binary::kSub)], multiply = binary[static_cast<int>(Binary::kMul)];
     context.pool->parallel_for(count, kGrain, [&](int64_t begin, int64_t end) {
       read(context.inputs[0], begin, end - begin, y + begin);
-      for (int64_t i = begin; i < end; ++i) {
-        const int64_t column = i % columns;
-        y[i] = (y[i] - offset[offset.size() == 1 ? 0 : column]) * scale[scale.size() == 1 ? 0 : column];
-      }
+      each_run(begin, end, columns, [&](int64_t first, int64_t column, int64_t n) {
+        float* const to = y + first;
+        subtract(to, 1, offset.data() + column, 1, to, n);
+        multiply(to, 1, scale.data() + column, 1, to, n);
+      });
     });
     return {};
   };
   return impl;
 }
-
-// The place of a category, -1 where there is none.
-using FindCategory = std::function<int64_t(const void* x, int64_t i)>;
 
 Result<RefImpl> make_one_hot_encoder(RefNode& node) {
   TENON_TRY(require_inputs(node, 1));
@@ -260,33 +267,39 @@ Result<RefImpl> make_one_hot_encoder(RefNode& node) {
                        out.to_string(), out.rank());
   out.push_back(categories);
   TENON_TRY(require_output(node, 0, out));
-  FindCategory find;
+  FindPlaces find;
   if (type == DataType::kString) {
-    std::unordered_map<std::string, int64_t> places;
-    for (size_t i = 0; i < strings.size(); ++i) places[strings[i]] = static_cast<int64_t>(i);
-    find = [places](const void* x, int64_t i) {
-      const auto found = places.find(std::string(text_of(static_cast<const TextAddress*>(x)[i])));
-      return found == places.end() ? -1 : found->second;
-    };
+    find = find_texts(strings, SameKeys::kLast);
   } else {
-    TENON_TRY_ASSIGN(const IndexReader read, index_reader(node, 0));  // floats are truncated
-    std::unordered_map<int64_t, int64_t> places;
-    for (size_t i = 0; i < integers.size(); ++i) places[integers[i]] = static_cast<int64_t>(i);
-    find = [places, read](const void* x, int64_t i) {
-      const auto found = places.find(read(x, i));
-      return found == places.end() ? -1 : found->second;
+    TENON_TRY_ASSIGN(const IndexRows rows, index_rows(node, 0));  // floats are truncated
+    find = [rows, find = find_integers(integers, SameKeys::kLast)](const void* x, int64_t first, int64_t n,
+                                                                   int64_t* places) {
+      rows.load(x, first, n, places);
+      find(places, 0, n, places);
     };
   }
   RefImpl impl;
   impl.run = [find, categories, zeros = attributes.flag("zeros"),
               count = node.inputs[0].shape.element_count()](KernelContext& context) -> Status {
-    float* y = context.output<float>(0);
-    std::fill(y, y + count * categories, 0.0f);
-    for (int64_t i = 0; i < count; ++i) {
-      const int64_t place = find(context.inputs[0], i);
-      TENON_INVALID_IF(place < 0 && !zeros, "Element {} is no category of OneHotEncoder, whose zeros is 0.", i);
-      if (place >= 0) y[i * categories + place] = 1;
-    }
+    std::atomic<int64_t> failed{-1};
+    context.pool->parallel_for(count, row_grain(categories), [&](int64_t begin, int64_t end) {
+      std::array<int64_t, kPlacesPiece> places;
+      for (int64_t i = begin; i < end; i += kPlacesPiece) {
+        const int64_t n = std::min(kPlacesPiece, end - i);
+        float* const y = context.output<float>(0) + i * categories;
+        std::fill(y, y + n * categories, 0.0f);
+        find(context.inputs[0], i, n, places.data());
+        for (int64_t j = 0; j < n; ++j) {
+          if (places[j] >= 0) {
+            y[j * categories + places[j]] = 1;
+          } else if (!zeros) {
+            failed.store(i + j, std::memory_order_relaxed);
+          }
+        }
+      }
+    });
+    const int64_t at = failed.load(std::memory_order_relaxed);
+    TENON_INVALID_IF(at >= 0, "Element {} is no category of OneHotEncoder, whose zeros is 0.", at);
     return {};
   };
   return impl;
@@ -307,8 +320,7 @@ constexpr KernelEntry kRows[] = {
 
 Result<ReadFeatures> feature_reader(const KernelNode& node, size_t input) {
   const DataType type = input_spec(node, input).type;
-  const ReadFeatures read =
-      select(FeatureTypes(), type, []<typename T>() -> ReadFeatures { return &read_as_float<T>; });
+  const ReadFeatures read = feature_loops(type).read;
   TENON_UNSUPPORTED_IF(read == nullptr, "{} is not computed on {}.", node.node->op_type, data_type_name(type));
   return read;
 }

@@ -11,8 +11,6 @@ namespace {
 using Branch = TreeEnsembleDesc::Branch;
 using Mode = TreeEnsembleDesc::Mode;
 
-// Rows that go down a tree together: their loads overlap.
-constexpr int kTogether = 8;
 // A descent looks after so many steps whether all rows are in leaves.
 constexpr int kStepsBetweenLooks = 8;
 
@@ -142,27 +140,31 @@ FlatTrees<T>::FlatTrees(const TreeEnsembleDesc& desc) {
 }
 
 template <typename T>
-template <bool missing, int rows>
-void FlatTrees<T>::descend(const Tree& tree, const T* x, int64_t features, int32_t* leaves) const {
+template <bool missing, int together, bool of_one_row>
+void FlatTrees<T>::descend(const Tree* tree, const T* x, int64_t features, int32_t* leaves) const {
   const FlatNode* const nodes = nodes_.data();
-  int32_t at[rows];
-  for (int r = 0; r < rows; ++r) at[r] = tree.root;
-  for (int32_t depth = 0; depth < tree.depth;) {
-    const int32_t until = std::min(tree.depth, depth + kStepsBetweenLooks);
+  int32_t at[together], deepest = 0;
+  for (int k = 0; k < together; ++k) {
+    const Tree& one = tree[of_one_row ? k : 0];
+    at[k] = one.root;
+    deepest = std::max(deepest, one.depth);
+  }
+  for (int32_t depth = 0; depth < deepest;) {
+    const int32_t until = std::min(deepest, depth + kStepsBetweenLooks);
     for (; depth < until; ++depth) {
-      for (int r = 0; r < rows; ++r) {
-        const FlatNode& node = nodes[at[r]];
-        const T value = x[r * features + (node.feature & ~kMissingIsYes)];
+      for (int k = 0; k < together; ++k) {
+        const FlatNode& node = nodes[at[k]];
+        const T value = x[(of_one_row ? 0 : k * features) + (node.feature & ~kMissingIsYes)];
         bool yes = value <= node.threshold;
         if (missing) yes = yes | ((value != value) & ((node.feature & kMissingIsYes) != 0));
-        at[r] = node.next[static_cast<int>(yes)];
+        at[k] = node.next[static_cast<int>(yes)];
       }
     }
     bool done = true;
-    for (int r = 0; r < rows; ++r) done = done & (nodes[at[r]].next[1] == at[r]);
+    for (int k = 0; k < together; ++k) done = done & (nodes[at[k]].next[1] == at[k]);
     if (done) break;
   }
-  for (int r = 0; r < rows; ++r) leaves[r] = leaf_of_[at[r]];
+  for (int k = 0; k < together; ++k) leaves[k] = leaf_of_[at[k]];
 }
 
 template <typename T>
@@ -170,14 +172,29 @@ template <bool missing>
 void FlatTrees<T>::find(const Tree& tree, const T* x, int64_t features, int64_t rows, int32_t* leaves) const {
   int64_t row = 0;
   for (; row + kTogether <= rows; row += kTogether)
-    descend<missing, kTogether>(tree, x + row * features, features, leaves + row);
-  for (; row < rows; ++row) descend<missing, 1>(tree, x + row * features, features, leaves + row);
+    descend<missing, kTogether, false>(&tree, x + row * features, features, leaves + row);
+  for (; row < rows; ++row) descend<missing, 1, true>(&tree, x + row * features, features, leaves + row);
+}
+
+template <typename T>
+template <bool missing>
+void FlatTrees<T>::find_of_row(const Tree* trees, size_t count, const T* x, int32_t* leaves) const {
+  size_t tree = 0;
+  for (; tree + kTogether <= count; tree += kTogether)
+    descend<missing, kTogether, true>(trees + tree, x, 0, leaves + tree);
+  for (; tree < count; ++tree) descend<missing, 1, true>(trees + tree, x, 0, leaves + tree);
 }
 
 template <typename T>
 void FlatTrees<T>::find_leaves(size_t tree, const T* x, int64_t features, int64_t rows, int32_t* leaves) const {
   if (any_missing_is_yes_) return find<true>(trees_[tree], x, features, rows, leaves);
   find<false>(trees_[tree], x, features, rows, leaves);
+}
+
+template <typename T>
+void FlatTrees<T>::find_leaves_of_row(size_t first, size_t count, const T* x, int32_t* leaves) const {
+  if (any_missing_is_yes_) return find_of_row<true>(&trees_[first], count, x, leaves);
+  find_of_row<false>(&trees_[first], count, x, leaves);
 }
 
 template class FlatTrees<float>;

@@ -18,10 +18,15 @@ namespace tenon::cpu {
 template <typename T>
 class FlatTrees {
  public:
+  // Rows that go down a tree together, and trees that a row goes down together: their loads overlap.
+  static constexpr int kTogether = 8;
+
   explicit FlatTrees(const TreeEnsembleDesc& desc);
 
   // The leaves that `rows` rows of features end in, tree `tree`: leaves[r] is that of the row at x + r * features.
   void find_leaves(size_t tree, const T* x, int64_t features, int64_t rows, int32_t* leaves) const;
+  // The leaves that one row ends in, of `count` trees from `first` on.
+  void find_leaves_of_row(size_t first, size_t count, const T* x, int32_t* leaves) const;
   size_t trees() const { return trees_.size(); }
   int64_t steps() const { return steps_; }  // of all trees together, for a row
 
@@ -38,10 +43,13 @@ class FlatTrees {
   };
 
   class Builder;
-  template <bool missing, int rows>
-  void descend(const Tree& tree, const T* x, int64_t features, int32_t* leaves) const;
+  // Several rows down a tree, or one row down several trees (`of_one_row`), whose loads overlap.
+  template <bool missing, int together, bool of_one_row>
+  void descend(const Tree* tree, const T* x, int64_t features, int32_t* leaves) const;
   template <bool missing>
   void find(const Tree& tree, const T* x, int64_t features, int64_t rows, int32_t* leaves) const;
+  template <bool missing>
+  void find_of_row(const Tree* trees, size_t count, const T* x, int32_t* leaves) const;
 
   std::vector<FlatNode> nodes_;
   std::vector<int32_t> leaf_of_;  // by node; -1 for branches

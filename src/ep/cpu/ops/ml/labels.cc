@@ -1,9 +1,13 @@
 // LabelEncoder and CategoryMapper: each element is looked up in a table.
+#include <algorithm>
+#include <array>
 #include <cstring>
-#include <unordered_map>
+#include <memory>
 #include <utility>
 
+#include "ep/cpu/ops/ml/places.h"
 #include "ep/cpu/ops/sequence/objects.h"
+#include "ep/cpu/ops/small_types.h"
 #include "ops/attributes.h"
 #include "ops/ml.h"
 
@@ -13,44 +17,43 @@ namespace {
 
 constexpr int64_t kGrain = 2048;
 
-// Places of keys in a list; the first of equal ones counts. -1: no such key.
-using Find = std::function<int64_t(const void* x, int64_t i)>;
-
+// By the bits, so that NaN finds NaN and 0 finds -0.
 template <typename T>
-Find find_number(const Constant& keys) {
-  // By the bits, so that NaN finds NaN and 0 finds -0.
-  const auto key_of = [](T value) {
+uint64_t key_of(T value) {
+  if constexpr (std::is_floating_point_v<T>) {
     if (value == T(0)) value = T(0);
     uint64_t bits = 0;
     if (value != value) return ~bits;
     std::memcpy(&bits, &value, sizeof(value));
     return bits;
-  };
-  std::unordered_map<uint64_t, int64_t> places;
-  const std::span<const T> list = keys.as<T>();
-  for (size_t i = 0; i < list.size(); ++i) places.emplace(key_of(list[i]), static_cast<int64_t>(i));
-  return [places = std::move(places), key_of](const void* x, int64_t i) {
-    const auto found = places.find(key_of(static_cast<const T*>(x)[i]));
-    return found == places.end() ? -1 : found->second;
-  };
+  } else {
+    return static_cast<uint64_t>(static_cast<int64_t>(value));
+  }
 }
 
-Find find_string(const std::span<const std::string> keys) {
-  std::unordered_map<std::string, int64_t> places;
-  for (size_t i = 0; i < keys.size(); ++i) places.emplace(keys[i], static_cast<int64_t>(i));
-  return [places = std::move(places)](const void* x, int64_t i) {
-    const auto found = places.find(std::string(text_of(static_cast<const TextAddress*>(x)[i])));
-    return found == places.end() ? -1 : found->second;
+template <typename T>
+FindPlaces find_numbers(const Constant& list) {
+  if constexpr (std::is_same_v<T, int64_t>) return find_integers(list.as<T>(), SameKeys::kFirst);
+  std::vector<uint64_t> keys;
+  for (T key : list.as<T>()) keys.push_back(key_of(key));
+  return [table = std::make_shared<const NumberPlaces>(keys, SameKeys::kFirst)](const void* x, int64_t first, int64_t n,
+                                                                                int64_t* places) {
+    std::array<uint64_t, kPlacesPiece> wanted;
+    const T* const from = static_cast<const T*>(x) + first;
+    for (int64_t i = 0; i < n; ++i) wanted[i] = key_of(from[i]);
+    table->find(wanted.data(), n, places);
   };
 }
 
 using KeyTypes = TypeList<float, double, int16_t, int32_t, int64_t>;
+constexpr TypeSet kKeySet = type_set(KeyTypes()) | kStringSet;
 
-Result<Find> make_find(const KernelNode& node, const LabelList& keys) {
+Result<FindPlaces> make_find(const KernelNode& node, const LabelList& keys) {
   TENON_INVALID_IF(keys.type != node.inputs[0].type, "{} of {} has keys of {}.", node.node->op_type,
                    data_type_name(node.inputs[0].type), data_type_name(keys.type));
-  if (keys.type == DataType::kString) return find_string(keys.values->strings);
-  Find find = select(KeyTypes(), keys.type, [&]<typename T>() -> Find { return find_number<T>(*keys.values); });
+  if (keys.type == DataType::kString) return find_texts(keys.values->strings, SameKeys::kFirst);
+  FindPlaces find =
+      select(KeyTypes(), keys.type, [&]<typename T>() -> FindPlaces { return find_numbers<T>(*keys.values); });
   TENON_UNSUPPORTED_IF(!find, "{} is not computed with keys of {}.", node.node->op_type, data_type_name(keys.type));
   return find;
 }
@@ -77,17 +80,26 @@ Result<ConstantRef> default_value(const Node& node, DataType type) {
   return made;
 }
 
-// Looks up in `find`, and gives the element of `values` there, or `fallback`. Both last as long as the kernel.
-RefImpl look_up(Find find, ConstantRef values, ConstantRef fallback, int64_t count) {
+// to[i] = the element of `bytes` bytes at places[i] of `values`, or `fallback` for -1.
+template <size_t bytes>
+void put(std::byte* to, const std::byte* values, const std::byte* fallback, const int64_t* places, int64_t n) {
+  for (int64_t i = 0; i < n; ++i)
+    std::memcpy(to + i * bytes, places[i] < 0 ? fallback : values + places[i] * bytes, bytes);
+}
+
+// Looks up with `find`, and gives the element of `values` there, or `fallback`. Both last as long as the kernel.
+RefImpl look_up(FindPlaces find, ConstantRef values, ConstantRef fallback, int64_t count) {
   RefImpl impl;
   impl.run = [find = std::move(find), values = std::move(values), fallback = std::move(fallback),
               count](KernelContext& context) -> Status {
-    const size_t bytes = data_type_size(values->type);
+    const auto bytes = static_cast<int64_t>(data_type_size(values->type));
+    const auto put_all = bytes == 8 ? &put<8> : bytes == 4 ? &put<4> : &put<2>;  // by the sizes of KeyTypes
     context.pool->parallel_for(count, kGrain, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        const int64_t place = find(context.inputs[0], i);
-        std::memcpy(context.output<std::byte>(0) + i * bytes, place < 0 ? fallback->data : values->data + place * bytes,
-                    bytes);
+      std::array<int64_t, kPlacesPiece> places;
+      for (int64_t i = begin; i < end; i += kPlacesPiece) {
+        const int64_t n = std::min(kPlacesPiece, end - i);
+        find(context.inputs[0], i, n, places.data());
+        put_all(context.output<std::byte>(0) + i * bytes, values->data, fallback->data, places.data(), n);
       }
     });
     return {};
@@ -105,8 +117,8 @@ Result<RefImpl> make_mapping(RefNode& node, std::span<const std::string> strings
   const std::string other(attributes.text("default_string"));
   const int64_t other_number = attributes.integer("default_int64");
   if (node.inputs[0].type == DataType::kString)
-    return look_up(find_string(words->strings), numbers, make_int64_constant({&other_number, 1}), count);
-  return look_up(find_number<int64_t>(*numbers), words, make_string_constant({}, {other}), count);
+    return look_up(find_texts(strings, SameKeys::kFirst), numbers, make_int64_constant({&other_number, 1}), count);
+  return look_up(find_integers(integers, SameKeys::kFirst), words, make_string_constant({}, {other}), count);
 }
 
 Result<RefImpl> make_category_mapper(RefNode& node) {
@@ -136,12 +148,11 @@ Result<RefImpl> make_label_encoder(RefNode& node) {
                    values.values->shape.element_count());
   TENON_INVALID_IF(output_spec(node, 0).type != values.type, "LabelEncoder makes {}, but its output was planned as {}.",
                    data_type_name(values.type), data_type_name(output_spec(node, 0).type));
-  TENON_TRY_ASSIGN(Find find, make_find(node, keys));
+  TENON_UNSUPPORTED_IF(!has_type(kKeySet, values.type), "LabelEncoder makes no {}.", data_type_name(values.type));
+  TENON_TRY_ASSIGN(FindPlaces find, make_find(node, keys));
   TENON_TRY_ASSIGN(ConstantRef fallback, default_value(*node.node, values.type));
   return look_up(std::move(find), values.values, std::move(fallback), node.inputs[0].shape.element_count());
 }
-
-constexpr TypeSet kKeySet = type_set(KeyTypes()) | kStringSet;
 
 constexpr KernelEntry kRows[] = {
     ref_row<kKeySet, &make_category_mapper>("CategoryMapper", 1, kAnyVersion, kMlDomain),

@@ -1,6 +1,8 @@
 // LinearClassifier, LinearRegressor, SVMClassifier and SVMRegressor.
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <memory>
 #include <optional>
 #include <utility>
 
@@ -8,7 +10,9 @@
 #include "ep/cpu/ops/ml/features.h"
 #include "ep/cpu/ops/ml/scores.h"
 #include "ep/cpu/ops/sequence/objects.h"
+#include "ep/cpu/simd/elementwise.h"
 #include "ep/cpu/simd/gemm.h"
+#include "ep/cpu/simd/lines.h"
 #include "ops/attributes.h"
 
 namespace tenon::cpu::ref {
@@ -29,67 +33,99 @@ double dot(const float* a, const float* b, int64_t count) {
   return (sums[0] + sums[1]) + (sums[2] + sums[3]);
 }
 
-// body(row, x) for each row of features, as float32.
+// Rows of features that are worked on together.
+constexpr int64_t kBlockRows = 8 * kGemmRows;
+
+// body(first, count, x) for blocks of rows of features, as float32. Inputs that are float32 already are not copied.
 template <typename Body>
-void each_row(KernelContext& context, const FeatureRows& x, ReadFeatures read, int64_t work, const Body& body) {
+void each_block(KernelContext& context, const FeatureRows& x, DataType type, ReadFeatures read, int64_t work,
+                const Body& body) {
   context.pool->parallel_for(x.rows, row_grain(work), [&](int64_t begin, int64_t end) {
-    std::vector<float> row(x.features);
-    for (int64_t r = begin; r < end; ++r) {
-      read(context.inputs[0], r * x.features, x.features, row.data());
-      body(r, row.data());
+    const bool copies = type != DataType::kFloat;
+    std::vector<float> copied(copies ? std::min(kBlockRows, end - begin) * x.features : 0);
+    for (int64_t first = begin; first < end; first += kBlockRows) {
+      const int64_t count = std::min(kBlockRows, end - first);
+      const float* rows = copied.data();
+      if (copies) {
+        read(context.inputs[0], first * x.features, count * x.features, copied.data());
+      } else {
+        rows = context.input<float>(0) + first * x.features;
+      }
+      body(first, count, rows);
     }
   });
 }
 
-// X times the coefficients plus the intercepts, in float32, a block of rows at a time.
-class LinearScores {
+// Rows times the transpose of a matrix [targets, features], plus one number a target, in float32.
+class RowProducts {
  public:
-  LinearScores(const std::vector<float>& coefficients, std::vector<float> intercepts, int64_t features)
-      : features_(features), targets_(std::ssize(intercepts)), intercepts_(std::move(intercepts)) {
-    packed_ = aligned_floats(std::max<int64_t>(1, gemm_packed_floats(features_, targets_)));
-    if (packed_ != nullptr)
-      gemm_table().pack(coefficients.data(), 1, features_, features_, targets_, 0, gemm_panels(targets_),
-                        packed_.get());
+  // Errors: there is no memory to pack the matrix in.
+  static Result<RowProducts> create(std::vector<float> matrix, std::vector<float> added, int64_t features) {
+    RowProducts made;
+    made.features_ = features;
+    made.targets_ = std::ssize(added);
+    made.added_ = std::move(added);
+    if (made.targets_ == 1) {
+      made.matrix_ = std::move(matrix);
+      return made;
+    }
+    made.packed_ = aligned_floats(std::max<int64_t>(1, gemm_packed_floats(features, made.targets_)));
+    if (made.packed_ == nullptr) return resource_exhausted("There is no memory for {} coefficients.", matrix.size());
+    gemm_table().pack(matrix.data(), 1, features, features, made.targets_, 0, gemm_panels(made.targets_),
+                      made.packed_.get());
+    return made;
   }
-  bool has_memory() const { return packed_ != nullptr; }
+  int64_t targets() const { return targets_; }
+  int64_t work() const { return features_ * targets_; }
 
-  // body(row, scores) for each row of features; `scores` has room for `width` numbers, the targets' first.
-  template <typename Body>
-  void each_row(KernelContext& context, const FeatureRows& x, ReadFeatures read, int64_t width,
-                const Body& body) const {
-    width = std::max(width, targets_);
-    context.pool->parallel_for(x.rows, row_grain(features_ * targets_), [&](int64_t begin, int64_t end) {
-      constexpr int64_t kBlock = 8 * kGemmRows;
-      std::vector<float> rows(std::min(kBlock, end - begin) * features_), scores(std::min(kBlock, end - begin) * width);
-      for (int64_t first = begin; first < end; first += kBlock) {
-        const int64_t count = std::min(kBlock, end - first);
-        read(context.inputs[0], first * features_, count * features_, rows.data());
-        std::fill(scores.begin(), scores.end(), 0.0f);
-        if (features_ > 0) {
-          gemm_table().run({.a = rows.data(),
-                            .lda = features_,
-                            .b = packed_.get(),
-                            .panel_stride = features_ * kGemmPanel,
-                            .c = scores.data(),
-                            .ldc = width,
-                            .m = count,
-                            .n = targets_,
-                            .k = features_,
-                            .bias = intercepts_.data()});
-        } else {
-          for (int64_t i = 0; i < count; ++i)
-            std::copy(intercepts_.begin(), intercepts_.end(), scores.begin() + i * width);
-        }
-        for (int64_t i = 0; i < count; ++i) body(first + i, std::span(scores).subspan(i * width, width));
-      }
-    });
+  // y[count][targets], whose rows are `stride` apart; one target has no stride.
+  void run(const float* rows, int64_t count, float* y, int64_t stride) const {
+    if (features_ == 0) {
+      for (int64_t i = 0; i < count; ++i) std::copy(added_.begin(), added_.end(), y + i * stride);
+      return;
+    }
+    GemmTask task{.a = rows, .lda = features_, .c = y, .ldc = stride, .m = count, .n = targets_, .k = features_};
+    if (targets_ == 1) {
+      // The rows are the columns of a transposed matrix: dot products, instead of a panel with one column of sixteen.
+      task.a = matrix_.data();
+      task.plain_b = rows;
+      task.row_stride = 1;
+      task.column_stride = features_;
+      task.m = 1;
+      task.n = count;
+      task.ldc = count;
+      gemm_table().run(task);
+      for (int64_t i = 0; i < count; ++i) y[i] += added_[0];
+      return;
+    }
+    task.b = packed_.get();
+    task.panel_stride = features_ * kGemmPanel;
+    task.bias = added_.data();
+    gemm_table().run(task);
   }
 
  private:
-  int64_t features_, targets_;
-  std::vector<float> intercepts_;
+  RowProducts() = default;
+
+  int64_t features_ = 0, targets_ = 0;
+  std::vector<float> added_;
+  std::vector<float> matrix_;  // of one target
   std::shared_ptr<float> packed_;
 };
+
+// The place of the largest of each of `rows` rows, the first of equal ones.
+void largest_places(const float* scores, int64_t rows, int64_t n, int64_t* places) {
+  for (int64_t r = 0; r < rows; ++r, scores += n) {
+    float most = scores[0];
+    int64_t at = 0;
+    for (int64_t i = 1; i < n; ++i) {
+      const bool more = scores[i] > most;
+      most = more ? scores[i] : most;
+      at = more ? i : at;
+    }
+    places[r] = at;
+  }
+}
 
 // The classes that a classifier writes: the model's, or "0" and "1" where it has not two of them.
 class LabelWriter {
@@ -148,24 +184,34 @@ Result<RefImpl> make_linear_classifier(RefNode& node) {
                    targets, labels.size());
   TENON_TRY(require_output(node, 0, Shape{x.rows}));
   TENON_TRY(require_output(node, 1, Shape{x.rows, columns}));
+  TENON_TRY_ASSIGN(RowProducts linear, RowProducts::create(std::move(coefficients), std::move(intercepts), x.features));
   RefImpl impl;
-  const LinearScores linear(coefficients, std::move(intercepts), x.features);
-  if (!linear.has_memory()) return resource_exhausted("There is no memory for {} coefficients.", coefficients.size());
-  impl.run = [x, read, columns, targets, transform, linear,
+  impl.run = [x, type = node.inputs[0].type, read, columns, targets, transform, linear = std::move(linear),
               writer = LabelWriter(labels)](KernelContext& context) -> Status {
-    linear.each_row(context, x, read, columns, [&](int64_t r, std::span<float> scores) {
-      if (targets == 1) {
-        writer.write_second(context, r, scores[0] > 0);
-      } else {
-        writer.write(context, r, std::max_element(scores.begin(), scores.end()) - scores.begin());
+    each_block(context, x, type, read, linear.work(), [&](int64_t first, int64_t count, const float* rows) {
+      // Scores of classes are made where they belong; one score becomes those of two classes there.
+      const bool in_place = targets == columns && context.outputs[1] != nullptr;
+      std::vector<float> elsewhere(in_place ? 0 : count * targets);
+      float* const scores = in_place ? context.output<float>(1) + first * columns : elsewhere.data();
+      linear.run(rows, count, scores, targets);
+      if (targets > 1) {
+        std::array<int64_t, kBlockRows> places;
+        largest_places(scores, count, targets, places.data());
+        for (int64_t r = 0; r < count; ++r) writer.write(context, first + r, places[r]);
+        if (in_place) transform_rows(scores, count, columns, transform);
+        return;
       }
-      if (targets == 1 && columns == 2) {
-        expand_score(scores, SecondClass::kComplement, transform);
-      } else if (targets > 1 || transform == PostTransform::kProbit) {
-        transform_scores(scores, transform);
+      for (int64_t r = 0; r < count; ++r) {
+        writer.write_second(context, first + r, scores[r] > 0);
+        if (context.outputs[1] == nullptr) continue;
+        float* const to = context.output<float>(1) + (first + r) * columns;
+        to[0] = scores[r];
+        if (columns == 2) {
+          expand_score({to, 2}, SecondClass::kComplement, transform);
+        } else if (transform == PostTransform::kProbit) {
+          transform_scores({to, 1}, transform);
+        }
       }
-      if (context.outputs[1] != nullptr)
-        std::copy(scores.begin(), scores.begin() + columns, context.output<float>(1) + r * columns);
     });
     return {};
   };
@@ -188,14 +234,15 @@ Result<RefImpl> make_linear_regressor(RefNode& node) {
                    "LinearRegressor has {} intercepts for {} targets.", intercepts.size(), targets);
   intercepts.resize(targets, 0);
   TENON_TRY(require_output(node, 0, Shape{x.rows, targets}));
+  TENON_TRY_ASSIGN(RowProducts linear, RowProducts::create(std::move(coefficients), std::move(intercepts), x.features));
   RefImpl impl;
-  const LinearScores linear(coefficients, std::move(intercepts), x.features);
-  if (!linear.has_memory()) return resource_exhausted("There is no memory for {} coefficients.", coefficients.size());
-  impl.run = [x, read, targets, transform, linear](KernelContext& context) -> Status {
-    linear.each_row(context, x, read, targets, [&](int64_t r, std::span<float> scores) {
+  impl.run = [x, type = node.inputs[0].type, read, targets, transform,
+              linear = std::move(linear)](KernelContext& context) -> Status {
+    each_block(context, x, type, read, linear.work(), [&](int64_t first, int64_t count, const float* rows) {
+      float* const scores = context.output<float>(0) + first * targets;
+      linear.run(rows, count, scores, targets);
       // One target is no distribution; what ONNX Runtime does to it is the inverse of the normal one's alone.
-      if (targets > 1 || transform == PostTransform::kProbit) transform_scores(scores, transform);
-      std::copy(scores.begin(), scores.end(), context.output<float>(0) + r * targets);
+      if (targets > 1 || transform == PostTransform::kProbit) transform_rows(scores, count, targets, transform);
     });
     return {};
   };
@@ -207,25 +254,24 @@ Result<RefImpl> make_linear_regressor(RefNode& node) {
 struct SvmKernel {
   enum class Kind : uint8_t { kLinear, kPoly, kRbf, kSigmoid };
   Kind kind = Kind::kLinear;
-  double gamma = 0, offset = 0, degree = 0;
+  float gamma = 0, offset = 0, degree = 0;
 
-  double operator()(const float* a, const float* b, int64_t count) const {
-    switch (kind) {
-      case Kind::kLinear:
-        return dot(a, b, count);
-      case Kind::kPoly:
-        return std::pow(gamma * dot(a, b, count) + offset, degree);
-      case Kind::kSigmoid:
-        return std::tanh(gamma * dot(a, b, count) + offset);
-      case Kind::kRbf:
-        break;
-    }
-    double sum = 0;
-    for (int64_t i = 0; i < count; ++i) {
-      const double difference = static_cast<double>(a[i]) - b[i];
-      sum += difference * difference;
-    }
-    return std::exp(-gamma * sum);
+  // In place, over dot products (squared distances for kRbf) of features.
+  void apply(float* values, int64_t n) const {
+    const auto apply_unary = [&](Unary function) {
+      eltwise_table().unary[static_cast<int>(function)](values, values, n, 0, 0);
+    };
+    const auto apply_binary = [&](Binary function, float operand) {
+      eltwise_table().binary[static_cast<int>(function)](values, 1, &operand, 0, values, n);
+    };
+    if (kind == Kind::kLinear) return;
+    apply_binary(Binary::kMul, kind == Kind::kRbf ? -gamma : gamma);
+    if (kind == Kind::kRbf) return apply_unary(Unary::kExp);
+    apply_binary(Binary::kAdd, offset);
+    if (kind == Kind::kSigmoid) return apply_unary(Unary::kTanh);
+    if (degree == 2) return apply_unary(Unary::kSquare);
+    if (degree == 3) return apply_unary(Unary::kCube);
+    for (int64_t i = 0; i < n; ++i) values[i] = std::pow(values[i], degree);
   }
 };
 
@@ -247,6 +293,49 @@ Result<SvmKernel> read_svm_kernel(const Node& node) {
   return kernel;
 }
 
+// A kernel's values between rows of features and support vectors.
+class SupportVectors {
+ public:
+  // `vectors`: [count, features].
+  static Result<SupportVectors> create(const SvmKernel& kernel, std::vector<float> vectors, int64_t count,
+                                       int64_t features) {
+    SupportVectors made;
+    made.kernel_ = kernel;
+    made.features_ = features;
+    made.count_ = count;
+    if (kernel.kind == SvmKernel::Kind::kRbf) {
+      made.columns_.resize(vectors.size());
+      for (int64_t v = 0; v < count; ++v)
+        for (int64_t f = 0; f < features; ++f) made.columns_[f * count + v] = vectors[v * features + f];
+      return made;
+    }
+    TENON_TRY_ASSIGN(made.products_, RowProducts::create(std::move(vectors), std::vector<float>(count), features));
+    return made;
+  }
+  int64_t count() const { return count_; }
+  int64_t work() const { return (features_ + 8) * count_; }
+
+  // y[rows][count()].
+  void values(const float* x, int64_t rows, float* y) const {
+    if (products_) {
+      products_->run(x, rows, y, count_);
+    } else {
+      // Not from products: the difference of large numbers would lose what is left of small distances.
+      for (int64_t r = 0; r < rows; ++r)
+        line_table().square_distances(x + r * features_, columns_.data(), count_, features_, count_, y + r * count_);
+    }
+    kernel_.apply(y, rows * count_);
+  }
+
+ private:
+  SupportVectors() = default;
+
+  SvmKernel kernel_;
+  int64_t features_ = 0, count_ = 0;
+  std::vector<float> columns_;           // [features, count]
+  std::optional<RowProducts> products_;  // for kernels of dot products
+};
+
 Result<RefImpl> make_svm_regressor(RefNode& node) {
   TENON_TRY(require_inputs(node, 1));
   const Attributes attributes(*node.node);
@@ -257,7 +346,7 @@ Result<RefImpl> make_svm_regressor(RefNode& node) {
   std::vector<float> vectors = floats_of(attributes, "support_vectors");
   std::vector<float> coefficients = floats_of(attributes, "coefficients");
   const std::span<const float> rho = attributes.numbers("rho");
-  const int64_t supports = attributes.integer("n_supports");
+  int64_t supports = attributes.integer("n_supports");
   TENON_INVALID_IF(rho.empty(), "SVMRegressor has no rho.");
   if (supports > 0) {
     TENON_INVALID_IF(std::ssize(coefficients) < supports || std::ssize(vectors) / supports != x.features ||
@@ -269,16 +358,31 @@ Result<RefImpl> make_svm_regressor(RefNode& node) {
     TENON_INVALID_IF(std::ssize(coefficients) != x.features, "SVMRegressor has {} coefficients for {} features.",
                      coefficients.size(), x.features);
     kernel = {};
+    supports = 1;
+    vectors = std::exchange(coefficients, {1.0f});
   }
   TENON_TRY(require_output(node, 0, Shape{x.rows, 1}));
+  if (kernel.kind == SvmKernel::Kind::kLinear && supports > 1) {
+    // The sum of products with vectors is the product with the sum of vectors.
+    std::vector<double> sums(x.features);
+    for (int64_t v = 0; v < supports; ++v)
+      for (int64_t f = 0; f < x.features; ++f) sums[f] += double{coefficients[v]} * vectors[v * x.features + f];
+    vectors.assign(sums.begin(), sums.end());
+    coefficients = {1.0f};
+    supports = 1;
+  }
+  coefficients.resize(supports);
+  TENON_TRY_ASSIGN(SupportVectors made, SupportVectors::create(kernel, std::move(vectors), supports, x.features));
+  TENON_TRY_ASSIGN(RowProducts total, RowProducts::create(std::move(coefficients), {rho[0]}, supports));
   RefImpl impl;
-  impl.run = [x, read, kernel, supports, rho = rho[0], one_class = attributes.flag("one_class"),
-              vectors = std::move(vectors), coefficients = std::move(coefficients)](KernelContext& context) -> Status {
-    each_row(context, x, read, x.features * std::max<int64_t>(supports, 1), [&](int64_t r, const float* row) {
-      double sum = rho;
-      if (supports <= 0) sum += kernel(row, coefficients.data(), x.features);
-      for (int64_t v = 0; v < supports; ++v) sum += coefficients[v] * kernel(row, &vectors[v * x.features], x.features);
-      context.output<float>(0)[r] = static_cast<float>(one_class ? (sum > 0 ? 1.0 : -1.0) : sum);
+  impl.run = [x, type = node.inputs[0].type, read, one_class = attributes.flag("one_class"), vectors = std::move(made),
+              total = std::move(total)](KernelContext& context) -> Status {
+    each_block(context, x, type, read, vectors.work(), [&](int64_t first, int64_t count, const float* rows) {
+      const auto values = std::make_unique_for_overwrite<float[]>(count * vectors.count());
+      vectors.values(rows, count, values.get());
+      float* const sums = context.output<float>(0) + first;
+      total.run(values.get(), count, sums, 1);
+      for (int64_t r = 0; one_class && r < count; ++r) sums[r] = sums[r] > 0 ? 1.0f : -1.0f;
     });
     return {};
   };
@@ -287,27 +391,22 @@ Result<RefImpl> make_svm_regressor(RefNode& node) {
 
 // A classifier with support vectors: each pair of classes votes.
 struct SvmVotes {
-  FeatureRows x;
-  SvmKernel kernel;
   PostTransform transform = PostTransform::kNone;
   int64_t classes = 0, vectors = 0;
   std::vector<int64_t> first, count;  // of each class, among the vectors
-  std::vector<float> support, coefficients, rho, prob_a, prob_b;
+  std::vector<float> coefficients, rho, prob_a, prob_b;
 
   int64_t pairs() const { return classes * (classes - 1) / 2; }
 
-  // What each pair says, and the class that most pairs say.
-  int64_t vote(const float* row, std::vector<float>& scores) const {
-    std::vector<double> values(vectors);
-    for (int64_t v = 0; v < vectors; ++v) values[v] = kernel(row, &support[v * x.features], x.features);
+  // What each pair says by the values of the vectors, and the class that most pairs say.
+  int64_t vote(const float* values, std::vector<float>& scores) const {
     std::vector<int64_t> votes(classes);
     scores.assign(pairs(), 0);
     int64_t pair = 0;
     for (int64_t i = 0; i < classes; ++i) {
       for (int64_t j = i + 1; j < classes; ++j, ++pair) {
-        double sum = rho[pair];
-        for (int64_t v = first[i]; v < first[i] + count[i]; ++v) sum += coefficients[(j - 1) * vectors + v] * values[v];
-        for (int64_t v = first[j]; v < first[j] + count[j]; ++v) sum += coefficients[i * vectors + v] * values[v];
+        const double sum = rho[pair] + dot(&coefficients[(j - 1) * vectors + first[i]], values + first[i], count[i]) +
+                           dot(&coefficients[i * vectors + first[j]], values + first[j], count[j]);
         scores[pair] = static_cast<float>(sum);
         ++votes[sum > 0 ? i : j];
       }
@@ -374,12 +473,11 @@ struct SvmVotes {
   }
 };
 
-Result<SvmVotes> read_svm_votes(const Node& node, const ClassLabels& labels, const FeatureRows& x) {
+// `support`: the numbers of support_vectors.
+Result<SvmVotes> read_svm_votes(const Node& node, const ClassLabels& labels, const FeatureRows& x, int64_t support) {
   const Attributes attributes(node);
-  SvmVotes votes{.x = x, .classes = labels.size()};
-  TENON_TRY_ASSIGN(votes.kernel, read_svm_kernel(node));
+  SvmVotes votes{.classes = labels.size()};
   TENON_TRY_ASSIGN(votes.transform, read_post_transform(node));
-  votes.support = floats_of(attributes, "support_vectors");
   votes.coefficients = floats_of(attributes, "coefficients");
   votes.rho = floats_of(attributes, "rho");
   votes.prob_a = floats_of(attributes, "prob_a");
@@ -389,13 +487,13 @@ Result<SvmVotes> read_svm_votes(const Node& node, const ClassLabels& labels, con
   TENON_INVALID_IF(std::ssize(count) != votes.classes || votes.classes < 2,
                    "SVMClassifier has {} vectors_per_class for {} classes.", count.size(), votes.classes);
   for (int64_t one : count) {
-    TENON_INVALID_IF(one < 0 || one > std::ssize(votes.support), "SVMClassifier has a class of {} vectors.", one);
+    TENON_INVALID_IF(one < 0 || one > support, "SVMClassifier has a class of {} vectors.", one);
     votes.first.push_back(votes.vectors);
     votes.vectors += one;
   }
-  TENON_INVALID_IF(votes.vectors == 0 || std::ssize(votes.support) != votes.vectors * x.features,
-                   "SVMClassifier has {} numbers in {} support_vectors for {} features.", votes.support.size(),
-                   votes.vectors, x.features);
+  TENON_INVALID_IF(votes.vectors == 0 || support != votes.vectors * x.features,
+                   "SVMClassifier has {} numbers in {} support_vectors for {} features.", support, votes.vectors,
+                   x.features);
   TENON_INVALID_IF(
       std::ssize(votes.coefficients) < (votes.classes - 1) * votes.vectors || std::ssize(votes.rho) < votes.pairs(),
       "SVMClassifier has {} coefficients and {} rho for {} classes with {} vectors.", votes.coefficients.size(),
@@ -417,20 +515,24 @@ Result<RefImpl> make_linear_svm(RefNode& node, const ClassLabels& labels, const 
                    "SVMClassifier has {} coefficients and {} rho for {} classes and {} features.", coefficients.size(),
                    rho.size(), classes, x.features);
   const bool all_positive = std::all_of(coefficients.begin(), coefficients.end(), [](float c) { return c >= 0; });
+  TENON_TRY_ASSIGN(RowProducts linear,
+                   RowProducts::create(std::move(coefficients), std::vector<float>(classes, rho[0]), x.features));
   RefImpl impl;
-  impl.run = [x, read, classes, transform, all_positive, rho = rho[0], writer = LabelWriter(labels),
-              coefficients = std::move(coefficients)](KernelContext& context) -> Status {
-    each_row(context, x, read, x.features * classes, [&](int64_t r, const float* row) {
-      std::vector<float> scores(classes);
-      for (int64_t c = 0; c < classes; ++c)
-        scores[c] = static_cast<float>(dot(row, &coefficients[c * x.features], x.features) + rho);
-      int64_t best = std::max_element(scores.begin(), scores.end()) - scores.begin();
-      // With two classes the higher score says whether the second one wins.
-      if (classes == 2 && (all_positive ? scores[best] >= 0.5f : scores[best] > 0)) best = 1;
-      writer.write(context, r, best);
-      transform_scores(scores, transform);
-      if (context.outputs[1] != nullptr)
-        std::copy(scores.begin(), scores.end(), context.output<float>(1) + r * classes);
+  impl.run = [x, type = node.inputs[0].type, read, classes, transform, all_positive, linear = std::move(linear),
+              writer = LabelWriter(labels)](KernelContext& context) -> Status {
+    each_block(context, x, type, read, linear.work(), [&](int64_t first, int64_t count, const float* rows) {
+      std::vector<float> elsewhere(context.outputs[1] == nullptr ? count * classes : 0);
+      float* const scores = elsewhere.empty() ? context.output<float>(1) + first * classes : elsewhere.data();
+      linear.run(rows, count, scores, classes);
+      std::array<int64_t, kBlockRows> places;
+      largest_places(scores, count, classes, places.data());
+      for (int64_t r = 0; r < count; ++r) {
+        // With two classes the higher score says whether the second one wins.
+        const float best = scores[r * classes + places[r]];
+        if (classes == 2 && (all_positive ? best >= 0.5f : best > 0)) places[r] = 1;
+        writer.write(context, first + r, places[r]);
+      }
+      transform_rows(scores, count, classes, transform);
     });
     return {};
   };
@@ -445,17 +547,26 @@ Result<RefImpl> make_svm_classifier(RefNode& node) {
   TENON_TRY_ASSIGN(const int64_t columns, score_columns(*node.node));
   TENON_TRY(require_output(node, 0, Shape{x.rows}));
   TENON_TRY(require_output(node, 1, Shape{x.rows, columns}));
-  if (Attributes(*node.node).integers("vectors_per_class").empty()) return make_linear_svm(node, labels, x, read);
-  TENON_TRY_ASSIGN(SvmVotes votes, read_svm_votes(*node.node, labels, x));
+  const Attributes attributes(*node.node);
+  if (attributes.integers("vectors_per_class").empty()) return make_linear_svm(node, labels, x, read);
+  TENON_TRY_ASSIGN(const SvmKernel kernel, read_svm_kernel(*node.node));
+  std::vector<float> support = floats_of(attributes, "support_vectors");
+  TENON_TRY_ASSIGN(SvmVotes votes, read_svm_votes(*node.node, labels, x, std::ssize(support)));
+  TENON_TRY_ASSIGN(SupportVectors vectors,
+                   SupportVectors::create(kernel, std::move(support), votes.vectors, x.features));
   RefImpl impl;
-  impl.run = [x, read, columns, writer = LabelWriter(labels),
+  impl.run = [x, type = node.inputs[0].type, read, columns, writer = LabelWriter(labels), vectors = std::move(vectors),
               votes = std::move(votes)](KernelContext& context) -> Status {
-    each_row(context, x, read, x.features * votes.vectors, [&](int64_t r, const float* row) {
+    each_block(context, x, type, read, vectors.work(), [&](int64_t first, int64_t count, const float* rows) {
       std::vector<float> scores;
-      writer.write(context, r, votes.vote(row, scores));
-      scores = votes.finish(std::move(scores));
-      if (context.outputs[1] != nullptr)
-        std::copy(scores.begin(), scores.end(), context.output<float>(1) + r * columns);
+      const auto values = std::make_unique_for_overwrite<float[]>(count * vectors.count());
+      vectors.values(rows, count, values.get());
+      for (int64_t r = 0; r < count; ++r) {
+        writer.write(context, first + r, votes.vote(&values[r * vectors.count()], scores));
+        scores = votes.finish(std::move(scores));
+        if (context.outputs[1] != nullptr)
+          std::copy(scores.begin(), scores.end(), context.output<float>(1) + (first + r) * columns);
+      }
     });
     return {};
   };

@@ -18,6 +18,9 @@ float probit(float value);
 // In place, over one row of scores.
 void transform_scores(std::span<float> scores, PostTransform transform);
 
+// The same for `rows` rows of n scores, side by side.
+void transform_rows(float* scores, int64_t rows, int64_t n, PostTransform transform);
+
 // How one score becomes those of two classes.
 enum class SecondClass : uint8_t {
   kComplement,  // 1 - s and s

@@ -37,6 +37,11 @@ struct Forest {
     int32_t found[kBlockRows];
     std::fill(scores, scores + rows * targets, T(0));
     std::fill(spoken, spoken + rows * targets, uint8_t{0});
+    // Rows that are too few to go down a tree together go down several trees at once, one after the other.
+    const int64_t few = rows % FlatTrees<T>::kTogether;
+    for (int64_t r = rows - few; r < rows; ++r) run_row(x + r * features, scores + r * targets, spoken + r * targets);
+    rows -= few;
+    if (rows == 0) return;
     for (size_t tree = 0; tree < trees.trees(); ++tree) {
       trees.find_leaves(tree, x, features, rows, found);
       if (sums_one) {
@@ -48,6 +53,16 @@ struct Forest {
         continue;
       }
       for (int64_t r = 0; r < rows; ++r) add(leaves[found[r]], scores + r * targets, spoken + r * targets);
+    }
+  }
+
+  // The same for one row.
+  void run_row(const T* x, T* scores, uint8_t* spoken) const {
+    int32_t found[kBlockRows];
+    for (size_t tree = 0; tree < trees.trees(); tree += kBlockRows) {
+      const size_t count = std::min<size_t>(kBlockRows, trees.trees() - tree);
+      trees.find_leaves_of_row(tree, count, x, found);
+      for (size_t i = 0; i < count; ++i) add(leaves[found[i]], scores, spoken);
     }
   }
 
