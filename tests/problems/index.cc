@@ -1,5 +1,6 @@
 // gather and scatter: Gather, GatherElements, GatherND, ScatterElements, ScatterND. The first shape is the data, the
-// second the indices; scatters update as many places as the indices name. Indices are random, negative ones among them.
+// second the indices; scatters update as many places as the indices name. Indices are random, negative ones among them;
+// with "alike" those of GatherElements and ScatterElements depend on the axis' coordinate alone.
 #include <algorithm>
 #include <numeric>
 
@@ -23,6 +24,17 @@ Value indices_of(const Problem& problem, Case& test, const Dims& dims, int64_t s
   const DataType type = problem.has("narrow") ? DataType::kInt32 : DataType::kInt64;
   return test.random("indices", type, dims, static_cast<double>(-size), static_cast<double>(size - 1),
                      problem.has("constant") ? Role::kWeight : Role::kData);
+}
+
+// Index i for an axis of `size`, by its coordinate there; every other one counts from the end.
+Value alike_indices(const Problem& problem, Case& test, const Dims& dims, size_t axis, int64_t size) {
+  const int64_t step = problem.word("reduction", "none") == "none" ? 1 : 2;
+  std::vector<double> drawn;
+  for (int64_t i = 0; i < product(dims); ++i) {
+    const int64_t at = index_of(i, dims)[axis], target = (at * step + 1) % size;
+    drawn.push_back(static_cast<double>(at % 2 == 0 ? target : target - size));
+  }
+  return test.values("indices", DataType::kInt64, dims, drawn, problem.has("constant") ? Role::kWeight : Role::kData);
 }
 
 int64_t place(double index, int64_t size) { return static_cast<int64_t>(index) + (index < 0 ? size : 0); }
@@ -59,7 +71,8 @@ Status build_gather(const Problem& problem, Case& test) {
     test.expect(test.node(op, {x.name, drawn.name}, attributes), y);
     return {};
   }
-  const Value indices = indices_of(problem, test, shape, x.data.dims[axis]);
+  const Value indices = problem.has("alike") ? alike_indices(problem, test, shape, axis, x.data.dims[axis])
+                                             : indices_of(problem, test, shape, x.data.dims[axis]);
   Array y;
   if (op == "Gather") {
     Dims dims(x.data.dims.begin(), x.data.dims.begin() + static_cast<ptrdiff_t>(axis));
@@ -116,8 +129,9 @@ Status build_scatter(const Problem& problem, Case& test) {
         const int64_t target = (index_of(i, shape)[axis] + 1) % size;
         drawn[static_cast<size_t>(i)] = static_cast<double>(i % 2 == 0 ? target : target - size);
       }
-    const Value indices =
-        test.values("indices", DataType::kInt64, shape, drawn, problem.has("constant") ? Role::kWeight : Role::kData);
+    const Value indices = problem.has("alike") ? alike_indices(problem, test, shape, axis, size)
+                                               : test.values("indices", DataType::kInt64, shape, drawn,
+                                                             problem.has("constant") ? Role::kWeight : Role::kData);
     const Value updates = data_of(problem, test, "updates", shape);
     for (int64_t i = 0; i < updates.data.count(); ++i) {
       std::vector<int64_t> at = index_of(i, shape);
@@ -162,22 +176,25 @@ Status build_scatter(const Problem& problem, Case& test) {
 }  // namespace
 
 std::vector<Family> index_families() {
-  return {{.name = "gather",
-           .operators = {"Gather", "GatherElements", "GatherND"},
-           .fewest_shapes = 2,
-           .most_shapes = 2,
-           .options = {{"axis", Option::Kind::kInteger}, {"batch", Option::Kind::kInteger}, {"narrow"}, {"constant"}},
-           .types = kAll,
-           .build = build_gather},
-          {.name = "scatter",
-           .operators = {"ScatterElements", "ScatterND"},
-           .fewest_shapes = 2,
-           .most_shapes = 2,
-           .options = {{"axis", Option::Kind::kInteger},
-                       {"reduction", Option::Kind::kWord, {"none", "add", "mul", "max", "min"}},
-                       {"constant"}},
-           .types = kAll,
-           .build = build_scatter}};
+  return {
+      {.name = "gather",
+       .operators = {"Gather", "GatherElements", "GatherND"},
+       .fewest_shapes = 2,
+       .most_shapes = 2,
+       .options =
+           {{"axis", Option::Kind::kInteger}, {"batch", Option::Kind::kInteger}, {"alike"}, {"narrow"}, {"constant"}},
+       .types = kAll,
+       .build = build_gather},
+      {.name = "scatter",
+       .operators = {"ScatterElements", "ScatterND"},
+       .fewest_shapes = 2,
+       .most_shapes = 2,
+       .options = {{"axis", Option::Kind::kInteger},
+                   {"reduction", Option::Kind::kWord, {"none", "add", "mul", "max", "min"}},
+                   {"alike"},
+                   {"constant"}},
+       .types = kAll,
+       .build = build_scatter}};
 }
 
 }  // namespace tenon::problems

@@ -22,6 +22,8 @@ struct IntegerTable {
   bool (*wrap)(int64_t* indices, int64_t n, int64_t length);
   // Whether each is one more than the one before it.
   bool (*is_run)(const int64_t* x, int64_t n);
+  // Whether all are the same.
+  bool (*is_one_value)(const int64_t* x, int64_t n);
   // y = condition ? a : b; strides 0 or 1. y may be an operand of stride 1 whose elements have its size.
   void (*where8)(const uint8_t* condition, int64_t c_stride, const uint8_t* a, int64_t a_stride, const uint8_t* b,
                  int64_t b_stride, uint8_t* y, int64_t n);

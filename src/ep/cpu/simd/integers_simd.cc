@@ -75,6 +75,12 @@ bool is_run(const int64_t* x, int64_t n) {
   return differs == 0;
 }
 
+bool is_one_value(const int64_t* x, int64_t n) {
+  int64_t differs = 0;
+  for (int64_t i = 0; i < n; ++i) differs |= x[i] ^ x[0];
+  return differs == 0;
+}
+
 template <typename T>
 inline void choose(const uint8_t* condition, const T* a, int64_t a_stride, const T* b, int64_t b_stride, T* y,
                    int64_t n) {
@@ -113,6 +119,7 @@ const IntegerTable integer_table = {
     &bool_from_float,
     &wrap,
     &is_run,
+    &is_one_value,
     &where<uint8_t>,
     &where<uint16_t>,
     &where<uint32_t>,

@@ -54,7 +54,7 @@ int ElementBox::longest_part(bool axis_too) const {
 }
 
 int64_t ElementBox::grain(int part) const {
-  constexpr int64_t kElements = 8192, kLeastPiece = 32;
+  constexpr int64_t kElements = 32768, kLeastPiece = 64;
   // Rows that are split keep whole cache lines together.
   const int64_t least = part >= 0 && part == indices_.rank() - 1 ? kLeastPiece : 1;
   return std::max(least, kElements * part_size(part) / std::max<int64_t>(1, count_));

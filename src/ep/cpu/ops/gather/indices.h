@@ -28,6 +28,12 @@ struct IndexRows {
   DataType type = DataType::kInt64;
 
   void load(const void* indices, int64_t first, int64_t count, int64_t* out) const;
+  // The same, where they lie if they are int64, else in `room`.
+  const int64_t* show(const void* indices, int64_t first, int64_t count, int64_t* room) const {
+    if (type == DataType::kInt64) return static_cast<const int64_t*>(indices) + first;
+    load(indices, first, count, room);
+    return room;
+  }
 };
 Result<IndexRows> index_rows(const KernelNode& node, size_t input);
 
@@ -45,9 +51,9 @@ class ElementBox {
   // Coordinates along `part` that are worth a thread's while.
   int64_t grain(int part) const;
 
-  // Calls body(first, offsets, n) for pieces that cover the elements whose coordinate on `part` is in [begin, end), in
-  // rising order: elements [first, first + n) of `indices` stand for x's elements at `offsets`. Stops at an index out
-  // of range, whose position it leaves in `failed`.
+  // Calls body(first, offsets, n, is_run) for pieces that cover the elements whose coordinate on `part` is in [begin,
+  // end), in rising order: elements [first, first + n) of `indices` stand for x's elements at `offsets`, or if is_run
+  // for the n elements from offsets[0] on. Stops at an index out of range, whose position it leaves in `failed`.
   template <typename Body>
   void run(const void* data, int part, int64_t begin, int64_t end, std::atomic<int64_t>& failed,
            const Body& body) const {
@@ -69,20 +75,26 @@ class ElementBox {
       const int64_t row = rank == 0 ? 1 : high[last] - low[last];
       for (int64_t i = 0; i < row; i += kPiece) {
         const int64_t n = std::min(kPiece, row - i);
-        rows_.load(data, first + i, n, offsets.data());
-        if (!integer_table().wrap(offsets.data(), n, length_)) {
+        const int64_t* const indices = rows_.show(data, first + i, n, offsets.data());
+        // Rows whose indices are all one, as graph networks make them.
+        const bool one = axis_ != last && integer_table().is_one_value(indices, n);
+        const int64_t read = one ? 1 : n;
+        std::copy_n(indices, indices == offsets.data() ? 0 : read, offsets.data());
+        if (!integer_table().wrap(offsets.data(), read, length_)) {
           const auto outside = [&](int64_t index) { return index < 0 || index >= length_; };
           failed.store(first + i + (std::find_if(offsets.begin(), offsets.begin() + n, outside) - offsets.begin()),
                        std::memory_order_relaxed);
           return;
         }
-        if (axis_ == last) {  // whose stride is 1
+        if (one) {
+          offsets[0] = offsets[0] * axis_stride_ + base + i;
+        } else if (axis_ == last) {  // whose stride is 1
           for (int64_t j = 0; j < n; ++j) offsets[j] += base;
         } else {
           integer_table().wide[static_cast<int>(WideOp::kMul)](offsets.data(), 1, &axis_stride_, 0, offsets.data(), n);
           for (int64_t j = 0; j < n; ++j) offsets[j] += base + i + j;
         }
-        body(first + i, offsets.data(), n);
+        body(first + i, offsets.data(), n, one || (axis_ == last && integer_table().is_run(offsets.data(), n)));
       }
       int d = last - 1;
       for (; d >= 0; --d) {

@@ -75,15 +75,16 @@ Result<RefImpl> make_gather_elements(RefNode& node) {
   RefImpl impl;
   impl.run = [box = ElementBox(rows, indices, x, axis), loop,
               bytes = data_type_size(node.inputs[0].type)](KernelContext& context) -> Status {
-    return run_elements(box, context.inputs[1], true, *context.pool, [&](int64_t i, const int64_t* offsets, int64_t n) {
+    const auto gather = [&](int64_t i, const int64_t* offsets, int64_t n, bool is_run) {
       const std::byte* const x = context.input<std::byte>(0);
       std::byte* const y = context.output<std::byte>(0) + i * bytes;
-      if (integer_table().is_run(offsets, n)) {
+      if (is_run) {
         std::memcpy(y, x + offsets[0] * bytes, n * bytes);
       } else {
         loop(x, offsets, y, n);
       }
-    });
+    };
+    return run_elements(box, context.inputs[1], true, *context.pool, gather);
   };
   return impl;
 }

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "ep/cpu/ops/gather/indices.h"
+#include "ep/cpu/simd/elementwise.h"
 #include "ops/gather.h"
 
 namespace tenon::cpu::ref {
@@ -55,6 +56,13 @@ struct Combination {
   CombineAt elements = nullptr;
 };
 
+// Rows of float32 on the widest registers.
+template <Binary kOp>
+void combine_floats(void* target, const void* update, int64_t count) {
+  auto* const to = static_cast<float*>(target);
+  eltwise_table().binary[static_cast<int>(kOp)](to, 1, static_cast<const float*>(update), 1, to, count);
+}
+
 // Of bool, addition and maximum are "or", multiplication and minimum "and", as in numpy.
 template <typename Op>
 Combination pick(DataType type) {
@@ -101,9 +109,11 @@ Result<Combination> combination_of(const KernelNode& node) {
       break;
     case ScatterReduction::kAdd:
       chosen = pick<AddOp>(type);
+      if (type == DataType::kFloat) chosen.rows = &combine_floats<Binary::kAdd>;
       break;
     case ScatterReduction::kMul:
       chosen = pick<MulOp>(type);
+      if (type == DataType::kFloat) chosen.rows = &combine_floats<Binary::kMul>;
       break;
     case ScatterReduction::kMax:
       chosen = pick<MaxOp>(type);
@@ -154,16 +164,15 @@ Result<RefImpl> make_elements(RefNode& node) {
   impl.run = [box = ElementBox(rows, indices, x, axis), combination, all = node.inputs[0].size_bytes(),
               bytes = data_type_size(node.inputs[0].type)](KernelContext& context) -> Status {
     copy_input(context, all);
-    return run_elements(box, context.inputs[1], false, *context.pool,
-                        [&](int64_t i, const int64_t* offsets, int64_t n) {
-                          const std::byte* const updates = context.input<std::byte>(2) + i * bytes;
-                          // Rows whose indices are all one, as graph networks make them.
-                          if (integer_table().is_run(offsets, n)) {
-                            write(combination, context.output<std::byte>(0) + offsets[0] * bytes, updates, n, bytes);
-                          } else {
-                            combination.elements(context.outputs[0], updates, offsets, n);
-                          }
-                        });
+    const auto scatter = [&](int64_t i, const int64_t* offsets, int64_t n, bool is_run) {
+      const std::byte* const updates = context.input<std::byte>(2) + i * bytes;
+      if (is_run) {
+        write(combination, context.output<std::byte>(0) + offsets[0] * bytes, updates, n, bytes);
+      } else {
+        combination.elements(context.outputs[0], updates, offsets, n);
+      }
+    };
+    return run_elements(box, context.inputs[1], false, *context.pool, scatter);
   };
   return impl;
 }
