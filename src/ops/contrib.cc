@@ -5,6 +5,7 @@
 #include "ops/attributes.h"
 #include "ops/axes.h"
 #include "ops/input_shapes.h"
+#include "ops/pool.h"
 
 namespace tenon {
 
@@ -49,6 +50,55 @@ Result<UnfoldDesc> read_unfold(const Node& node, const Shape& x) {
   desc.output[axis] = desc.slices;
   desc.output.push_back(desc.size);
   return desc;
+}
+
+Result<NGramHashDesc> read_ngram_hash(const Node& node, std::span<const Shape> inputs) {
+  const Attributes attributes(node);
+  const bool packed = node.op_type == "VarlenNGramHashMapping";
+  const Shape& ids = inputs[0];
+  TENON_INVALID_IF(ids.rank() != (packed ? 1 : 2), "{} has ids {}.", node.op_type, ids.to_string());
+  NGramHashDesc desc{.batch = packed ? inputs[3].element_count() - 1 : ids[0],
+                     .length = ids[ids.rank() - 1],
+                     .largest = attributes.find_integer("max_ngram_size").value_or(0),
+                     .heads = attributes.find_integer("n_head_per_ngram").value_or(0),
+                     .pad = attributes.find_integer("pad_id").value_or(0),
+                     .captured = packed ? attributes.integer("state_update_capacity") : 0,
+                     .resets = attributes.flag("reset_on_eos"),
+                     .outputs = {}};
+  TENON_INVALID_IF(desc.largest < 2 || desc.largest > 64 || desc.heads < 1 || desc.heads > INT32_MAX,
+                   "{} has n-grams of {} ids and {} heads for each.", node.op_type, desc.largest, desc.heads);
+  TENON_INVALID_IF(desc.batch < 0 || desc.captured < 0 || desc.captured > 8, "{} has {} sequences and keeps {} states.",
+                   node.op_type, desc.batch, desc.captured);
+  const int64_t before = desc.largest - 1, hashes = before * desc.heads;
+  const size_t more = packed ? 1 : 0;
+  const auto fits = [&](size_t input, const Shape& shape) {
+    return input >= inputs.size() || inputs[input].rank() == 0 || inputs[input] == shape;
+  };
+  TENON_INVALID_IF(inputs[1].element_count() < desc.largest || inputs[2] != Shape{hashes} ||
+                       !fits(3 + more, Shape{desc.batch, before}) || !fits(4 + more, Shape{hashes}) ||
+                       !fits(6 + more, ids) || (packed && !fits(8, Shape{desc.batch, before})) ||
+                       (packed && !fits(9, Shape{desc.batch})),
+                   "{} has inputs that do not fit ids {} and {} hashes.", node.op_type, ids.to_string(), hashes);
+  desc.outputs = {packed ? Shape{ids[0], hashes} : Shape{ids[0], ids[1], hashes}, Shape{desc.batch, before}};
+  if (packed) desc.outputs.insert(desc.outputs.end(), {desc.outputs[1], Shape{desc.batch, desc.captured, before}});
+  return desc;
+}
+
+Result<WordConvDesc> read_word_conv(const Node& node, const Shape& words, const Shape& weights, const Shape& bias,
+                                    const Shape& table) {
+  const bool ranks = words.rank() == 2 && weights.rank() == 4 && table.rank() == 2;
+  TENON_INVALID_IF(!ranks || weights[1] != 1 || bias != Shape{weights[0]} || table[1] != weights[3] || weights[2] < 1 ||
+                       words[1] < weights[2],
+                   "WordConvEmbedding has words {}, weights {}, a bias {} and characters {}.", words.to_string(),
+                   weights.to_string(), bias.to_string(), table.to_string());
+  const Attributes attributes(node);
+  const auto stated = [&](const char* name, int64_t size) {
+    return attributes.find_integer(name).value_or(size) == size;
+  };
+  TENON_INVALID_IF(!stated("embedding_size", weights[0]) || !stated("conv_window_size", weights[2]) ||
+                       !stated("char_embedding_size", weights[3]),
+                   "The attributes of WordConvEmbedding do not fit its weights {}.", weights.to_string());
+  return WordConvDesc{words[0], words[1], weights[0], weights[2], weights[3], table[0]};
 }
 
 namespace infer {
@@ -110,11 +160,67 @@ Status infer_tokenizer(Context& c) {
   return c.set_dims(0, std::move(dims));
 }
 
-constexpr Row kRows[] = {{"CropAndResize", &infer_crop}, {"DynamicTimeWarping", &infer_time_warping},
-                         {"Inverse", &infer_inverse},    {"MoE", &infer_experts},
-                         {"MurmurHash3", &infer_hash},   {"NGramRepeatBlock", &infer_scores},
-                         {"QMoE", &infer_experts},       {"Tokenizer", &infer_tokenizer},
-                         {"UnfoldTensor", &infer_unfold}};
+Status infer_word_conv(Context& c) {
+  c.set_type(0, c.type(1));
+  if (!c.ranked(0) || !c.ranked(1) || c.rank(0) != 2 || c.rank(1) != 4) return c.set_unknown_dims(2);
+  return c.set_dims(0, {c.dims(0)[0], c.dims(1)[0]});
+}
+
+Status infer_bifurcation(Context& c) {
+  c.set_type(0, DataType::kInt64);
+  TENON_TRY(c.set_dims(0, {c.has(3) || !c.ranked(1) || c.rank(1) != 1 ? Dim{} : c.dims(1)[0]}));
+  return c.has_output(1) ? c.copy(2, 1) : Status();
+}
+
+Status infer_ngram_hash(Context& c) {
+  std::vector<Shape> shapes;
+  bool known = true;
+  for (size_t i = 0; i < c.node().inputs.size(); ++i) {
+    known = known && (!c.has(i) || c.in(i).fully_known());
+    shapes.push_back(known && c.has(i) ? c.in(i).shape() : Shape());
+  }
+  const bool packed = c.node().op_type == "VarlenNGramHashMapping";
+  std::vector<Shape> outputs;
+  if (known && shapes.size() > (packed ? 3 : 2)) {
+    TENON_TRY_ASSIGN(const NGramHashDesc desc, read_ngram_hash(c.node(), shapes));
+    outputs = desc.outputs;
+  }
+  for (size_t i = 0; i < c.node().outputs.size(); ++i) {
+    if (!c.has_output(i)) continue;
+    c.set_type(i, i == 2 ? DataType::kInt32 : c.type(0));
+    if (i < outputs.size()) TENON_TRY(c.set_dims(i, to_dims(outputs[i])));
+  }
+  return {};
+}
+
+Status infer_masked_pool(Context& c) {
+  c.set_type(0, c.type(0));
+  if (!c.ranked(0)) return {};
+  std::vector<int64_t> sizes;
+  for (const Dim& dim : c.dims(0)) sizes.push_back(dim.known() ? dim.value : kUnknownSize);
+  TENON_TRY_ASSIGN(const PoolDesc pool, read_pool(c.node(), sizes));
+  Dims dims = c.dims(0);
+  for (size_t i = 2; i < dims.size(); ++i) {
+    const int64_t size = pool.axis(static_cast<int>(i) - 2).out;
+    dims[i] = size >= 0 ? number(size) : Dim{};
+  }
+  return c.set_dims(0, std::move(dims));
+}
+
+constexpr Row kRows[] = {{"BifurcationDetector", &infer_bifurcation},
+                         {"CropAndResize", &infer_crop},
+                         {"DynamicTimeWarping", &infer_time_warping},
+                         {"Inverse", &infer_inverse},
+                         {"MaxpoolWithMask", &infer_masked_pool},
+                         {"MoE", &infer_experts},
+                         {"MurmurHash3", &infer_hash},
+                         {"NGramHashMapping", &infer_ngram_hash},
+                         {"NGramRepeatBlock", &infer_scores},
+                         {"QMoE", &infer_experts},
+                         {"Tokenizer", &infer_tokenizer},
+                         {"UnfoldTensor", &infer_unfold},
+                         {"VarlenNGramHashMapping", &infer_ngram_hash},
+                         {"WordConvEmbedding", &infer_word_conv}};
 
 }  // namespace
 

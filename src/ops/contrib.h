@@ -1,6 +1,9 @@
 // Operators of com.microsoft that no operators of ai.onnx stand for.
 #pragma once
 
+#include <span>
+#include <vector>
+
 #include <tenon/types.h>
 
 #include "base/status.h"
@@ -38,5 +41,22 @@ struct UnfoldDesc {
 };
 // Errors: an axis out of range, a size that does not fit, a step below 1, a rank above Shape::kMaxRank.
 Result<UnfoldDesc> read_unfold(const Node& node, const Shape& x);
+
+// NGramHashMapping, and VarlenNGramHashMapping of packed sequences: hashes of the last 2, 3, .. `largest` tokens.
+struct NGramHashDesc {
+  int64_t batch = 0, length = 0;  // of packed sequences the length is that of all
+  int64_t largest = 2, heads = 0, pad = 0, captured = 0;
+  bool resets = false;
+  std::vector<Shape> outputs;
+};
+// `inputs` are the shapes of the node's. Errors: shapes that do not fit, attributes out of range.
+Result<NGramHashDesc> read_ngram_hash(const Node& node, std::span<const Shape> inputs);
+
+// WordConvEmbedding: filters over the characters of each word.
+struct WordConvDesc {
+  int64_t words = 0, length = 0, filters = 0, width = 0, depth = 0, characters = 0;
+};
+Result<WordConvDesc> read_word_conv(const Node& node, const Shape& words, const Shape& weights, const Shape& bias,
+                                    const Shape& table);
 
 }  // namespace tenon

@@ -63,7 +63,7 @@ Result<PoolDesc> read_pool(const Node& node, std::span<const int64_t> x) {
   TENON_INVALID_IF(kernel.size() != in.size(), "Attribute \"kernel_shape\" has {} values; X of rank {} needs {}.",
                    kernel.size(), x.size(), in.size());
   TENON_TRY_ASSIGN(pool.window, read_window(node, in, kernel));
-  pool.window.ceil_mode = attributes.flag("ceil_mode");
+  pool.window.ceil_mode = attributes.find_integer("ceil_mode").value_or(0) != 0;
   TENON_TRY(check_pads(pool.window));
   TENON_TRY(slide(pool.window));
   return pool;

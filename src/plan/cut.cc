@@ -157,7 +157,8 @@ bool is_dynamic_operator(const Node& node) {
   if (is_region(node) || is_control_flow(node)) return true;
   if (node.domain == "tenon") return node.op_type == "CacheUpdate" || node.op_type == "SearchEnd";
   if (node.domain == "com.microsoft") {
-    return node.op_type == "CropAndResize" || node.op_type == "DynamicTimeWarping" || node.op_type == "Tokenizer";
+    return node.op_type == "BifurcationDetector" || node.op_type == "CropAndResize" ||
+           node.op_type == "DynamicTimeWarping" || node.op_type == "Tokenizer";
   }
   if (node.domain == "ai.onnx.ml") return node.op_type == "CastMap";
   constexpr std::array<std::string_view, 9> kDynamic = {"Compress",         "ConcatFromSequence", "NonMaxSuppression",

@@ -178,7 +178,8 @@ constexpr KernelEntry kRows[] = {
 std::span<const KernelEntry> ref_contrib_rows() {
   static const std::vector<KernelEntry> kAll = [] {
     std::vector<KernelEntry> all(std::begin(kRows), std::end(kRows));
-    for (const auto& rows : {expert_rows(), hash_rows(), decoding_rows(), search_rows(), tokenizer_rows()})
+    for (const auto& rows :
+         {expert_rows(), hash_rows(), decoding_rows(), search_rows(), token_rows(), tokenizer_rows()})
       all.insert(all.end(), rows.begin(), rows.end());
     return all;
   }();

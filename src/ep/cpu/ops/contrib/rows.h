@@ -11,6 +11,7 @@ std::span<const KernelEntry> expert_rows();
 std::span<const KernelEntry> hash_rows();
 std::span<const KernelEntry> decoding_rows();
 std::span<const KernelEntry> search_rows();
+std::span<const KernelEntry> token_rows();
 std::span<const KernelEntry> tokenizer_rows();
 
 }  // namespace tenon::cpu::ref
