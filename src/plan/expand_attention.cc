@@ -297,26 +297,29 @@ void quantized_attention(Expansion& to) {
   attend_with_pair(to, parts);
 }
 
-// The position of each token of a grouped attention, [batch, tokens].
-ValueId token_positions(Expansion& to, ValueId lengths, ValueId q) {
-  if (to.has(9)) return to.in(9);
-  const ValueId tokens = to.sizes(q, 1, 2);
-  const ValueId total = to.reshape(to.cast(to.in(6), DataType::kInt64), {1});
+// 0, 1, .. up to a count of one element.
+ValueId counted(Expansion& to, ValueId count) {
+  return to.add("Range", {to.constant(std::array<int64_t, 1>{0}, true), to.add("Squeeze", {count, to.constant({0})}),
+                          to.constant(std::array<int64_t, 1>{1}, true)});
+}
+
+// The position of each token, [batch, tokens], where `parts` has lengths and their largest.
+ValueId token_positions(Expansion& to, const Parts& parts, ValueId q) {
+  const ValueId tokens = to.sizes(q, 1, 2), lengths = parts.lengths;
+  const ValueId total = to.reshape(parts.total, {1});
   const ValueId before = to.add("Sub", {lengths, tokens});
   // In a first run queries may lie behind the length of their batch.
   const ValueId begins = to.add("Where", {to.add("Equal", {total, tokens}), to.constant({0}), before});
-  const ValueId steps =
-      to.add("Range", {to.constant(std::array<int64_t, 1>{0}, true), to.add("Squeeze", {tokens, to.constant({0})}),
-                       to.constant(std::array<int64_t, 1>{1}, true)});
+  const ValueId steps = counted(to, tokens);
   const ValueId rows = to.add("Unsqueeze", {begins, to.constant({1})});
   return to.add("Max", {to.add("Add", {rows, steps}), to.constant({0})});
 }
 
-void turn(Expansion& to, ValueId positions, Parts& parts) {
+void turn(Expansion& to, ValueId positions, ValueId cosines, ValueId sines, Parts& parts) {
   const int64_t interleaved = to.attributes().find_integer("rotary_interleaved").value_or(0);
   for (const auto& [rows, heads] : {std::pair{&parts.q, parts.heads}, std::pair{&parts.k, parts.kv_heads}}) {
     const ValueId turned = to.new_value();
-    to.add_node("com.microsoft", "RotaryEmbedding", {*rows, positions, to.in(7), to.in(8)},
+    to.add_node("com.microsoft", "RotaryEmbedding", {*rows, positions, cosines, sines},
                 {integer("num_heads", heads), integer("interleaved", interleaved)}, {turned});
     *rows = turned;
   }
@@ -380,7 +383,7 @@ void grouped_query(Expansion& to) {
     parts.k = normed_heads(to, parts.k, parts.kv_heads, to.in(15), epsilon);
   }
   if (attributes.find_integer("do_rotary").value_or(0) != 0) {
-    turn(to, token_positions(to, parts.lengths, to.in(0)), parts);
+    turn(to, to.has(9) ? to.in(9) : token_positions(to, parts, to.in(0)), to.in(7), to.in(8), parts);
   }
   code_caches(to, parts);
   if (!to.status().ok()) return;
@@ -393,6 +396,62 @@ void grouped_query(Expansion& to) {
   const int64_t window = attributes.integer("local_window_size");
   if (window > 0) parts.more.push_back(integer("left_window_size", window - 1));
   parts.more.push_back(number("softcap", attributes.find_number("softcap").value_or(0)));
+  attend(to, parts, {to.out(0)});
+  update_caches(to, parts, true, to.out(1), to.out(2));
+}
+
+// The keys that each query of a SparseAttention may see, [batch, heads, tokens, keys], without regard to their order:
+// those of the blocks that the layout of its head has in its row of blocks.
+ValueId block_mask(Expansion& to, const Parts& parts, ValueId positions) {
+  const int64_t size = to.attributes().find_integer("sparse_block_size").value_or(0);
+  const int64_t layouts = to.known_size(to.in(5), 0), ends = to.known_size(to.in(5), 1);
+  if (size < 1 || layouts < 1 || ends < 2 || parts.heads % layouts != 0) {
+    to.fail(
+        unsupported("SparseAttention of {} heads has blocks of {} and layouts {}; their number has to be known, and "
+                    "to divide the heads.",
+                    parts.heads, size, to.value(to.in(5)).type_text()));
+    return kNoValue;
+  }
+  // Entry j of a layout lies in the row that has as many ends at j or before it.
+  const int64_t rows = ends - 1;
+  const ValueId starts = to.cast(to.in(5), DataType::kInt64), columns = to.cast(to.in(6), DataType::kInt64);
+  const ValueId behind = to.add("Slice", {starts, to.constant({1}), to.constant({ends}), to.constant({1})});
+  const ValueId entries = counted(to, to.sizes(columns, 1, 2));
+  const ValueId passed =
+      to.cast(to.add("LessOrEqual", {to.add("Unsqueeze", {behind, to.constant({2})}), entries}), DataType::kInt64);
+  const ValueId row = to.add("ReduceSum", {passed, to.constant({1})}, {integer("keepdims", 0)});
+  // Entries behind the last row go to one that nobody reads.
+  const ValueId layout = to.reshape(counted(to, to.constant({layouts})), {layouts, 1});
+  const ValueId all_rows = to.add("Add", {to.add("Mul", {layout, to.constant({ends})}), row});
+  const ValueId at =
+      to.add("Add", {to.add("Mul", {all_rows, to.constant({rows})}), to.add("Max", {columns, to.constant({0})})});
+  const ValueId none = to.add("Expand", {to.constant({0}), to.constant({layouts * ends * rows})});
+  const ValueId flat = to.reshape(at, {-1});
+  const ValueId ones = to.cast(to.add("Equal", {flat, flat}), DataType::kInt64);
+  const ValueId marks = to.add("ScatterElements", {none, flat, ones});
+  const ValueId blocks = to.cast(to.reshape(marks, {layouts, ends, rows}), DataType::kBool);
+
+  const auto block_of = [&](ValueId position) {
+    return to.add("Min", {to.add("Div", {position, to.constant({size})}), to.constant({rows - 1})});
+  };
+  const ValueId keys = block_of(counted(to, to.sizes(parts.past_k, 2, 3)));
+  const ValueId by_key = to.add("Gather", {blocks, keys}, {integer("axis", 2)});
+  const ValueId seen = to.add("Gather", {by_key, block_of(positions)}, {integer("axis", 1)});
+  const ValueId mask = to.transpose(seen, {1, 0, 2, 3});
+  return layouts == 1 ? mask : to.add("Tile", {mask, to.constant({1, parts.heads / layouts, 1, 1})});
+}
+
+void sparse_attention(Expansion& to) {
+  Parts parts{.q = to.in(0), .k = to.in(1), .v = to.in(2), .past_k = to.in(3), .past_v = to.in(4)};
+  parts.heads = heads_of(to, "num_heads"), parts.kv_heads = heads_of(to, "kv_num_heads");
+  if (!to.status().ok()) return;
+  parts.total = to.cast(to.in(7), DataType::kInt64);
+  parts.lengths = to.reshape(to.cast(to.in(8), DataType::kInt64), {-1});
+  if (parts.k == kNoValue) split_rows(to, parts);
+  const ValueId positions = token_positions(to, parts, to.in(0));
+  if (to.attributes().find_integer("do_rotary").value_or(0) != 0) turn(to, positions, to.in(9), to.in(10), parts);
+  parts.mask = block_mask(to, parts, positions);
+  parts.more.push_back(integer("is_causal", 1));
   attend(to, parts, {to.out(0)});
   update_caches(to, parts, true, to.out(1), to.out(2));
 }
@@ -462,6 +521,7 @@ constexpr Row kRows[] = {
     {"com.microsoft", "GroupQueryAttention", &grouped_query},
     {"com.microsoft", "MultiHeadAttention", &multi_head},
     {"com.microsoft", "QAttention", &quantized_attention},
+    {"com.microsoft", "SparseAttention", &sparse_attention},
 };
 
 }  // namespace

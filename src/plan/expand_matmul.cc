@@ -230,6 +230,7 @@ constexpr Row kRows[] = {
     {"com.microsoft", "QLinearConv", &quantised_window},
     {"com.microsoft", "QLinearGlobalAveragePool", &quantised_window},
     {"com.microsoft", "QMoE", &experts},
+    {"com.microsoft", "SparseToDenseMatMul", &fused_matmul},
     {"com.microsoft", "TransposeMatMul", &fused_matmul},
 };
 

@@ -180,6 +180,16 @@ def difference(problem, feed, want, got):
             return True
         if len(nodes) == 1 and all(a.shape == b.shape for a, b in zip(want, got)) and padding_alone_differs(node, feed, model, want[0], got[0]):
             return True
+    # ONNX Runtime's operators read zeros where the result of a MoE is no output of the model.
+    if len(nodes) > 1 and "MoE" in names:
+        return True
+    # Integers that overflow wrap as in numpy; ONNX Runtime stops at the largest.
+    if "ReduceProd" in names and any(value.dtype.kind in "iu" and value.size and np.abs(value.astype(np.float64)).max() >= 2.0**31 - 1 for value in arrays({n: v for n, v in enumerate(want)})):
+        return True
+    # Axes that may name one twice.
+    if any(node.op_type == "MeanVarianceNormalization" and a.name == "axes" and (len(set(a.ints)) < len(a.ints) or min(a.ints) < 0 <= max(a.ints))
+           for node in nodes for a in node.attribute):
+        return True
     # ONNX Runtime's result has the input's shape where the skip has more rows.
     if names & {"SkipLayerNormalization", "SkipSimplifiedLayerNormalization"} and want[0].shape != got[0].shape:
         return True

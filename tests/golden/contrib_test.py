@@ -131,6 +131,89 @@ def test_a_third_product_gates_the_first(constants, tmp_path):
     assert differs(asked, wanted, outcome) is None
 
 
+def seen_by_blocks(layouts, size, tokens, keys):
+    """Whether query t of a layout may see key s, from the ends and columns of its rows."""
+    ends, columns = layouts
+    seen = np.zeros((len(ends), tokens.size, keys), bool)
+    for layout, (row_ends, row_columns) in enumerate(zip(ends, columns)):
+        for t, token in enumerate(tokens):
+            row = token // size
+            for column in row_columns[row_ends[row]:row_ends[row + 1]]:
+                seen[layout, t, column * size:(column + 1) * size] = True
+        seen[layout] &= np.arange(keys)[None] <= tokens[:, None]
+    return seen
+
+
+# ONNX Runtime wants past and present in one buffer, which a run with plain inputs cannot have: numpy is the oracle.
+@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize("tokens,before", [(40, 0), (1, 37), (3, 20)])
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("constants", [(), (5, 6)])
+def test_sparse_attention_sees_the_blocks_of_its_layout(count, tokens, before, packed, constants, tmp_path):
+    heads, kv_heads, depth, size, room = 4, 2, 8, 16, 64
+    rng = np.random.default_rng(31)
+    layouts = [(np.array([[0, 1, 3, 5, 8]], np.int32), np.array([[0, 0, 1, 1, 2, 1, 2, 3]], np.int32)),
+               (np.array([[0, 1, 3, 5, 8], [0, 1, 3, 6, 9]], np.int32), np.array([[0, 0, 1, 1, 2, 1, 2, 3, -1], [0, 0, 1, 0, 1, 2, 0, 2, 3]], np.int32))][count - 1]
+    total = before + tokens
+    q, k, v = (rng.normal(0, 1, (1, tokens, n * depth)).astype(np.float32) for n in (heads, kv_heads, kv_heads))
+    past = [rng.normal(0, 1, (1, kv_heads, room, depth)).astype(np.float32) for _ in range(2)]
+    present = [array.copy() for array in past]
+    for array, rows in zip(present, (k, v)):
+        array[0, :, before:total] = rows.reshape(tokens, kv_heads, depth).transpose(1, 0, 2)
+    seen = seen_by_blocks(layouts, size, np.arange(before, total), total)
+    wanted = np.zeros((1, tokens, heads, depth))
+    for head in range(heads):
+        keys, values = (array[0, head // (heads // kv_heads), :total].astype(np.float64) for array in present)
+        scores = q[0].reshape(tokens, heads, depth)[:, head] @ keys.T / np.sqrt(depth)
+        scores[~seen[head % count]] = -np.inf
+        shares = np.exp(scores - scores.max(-1, keepdims=True))
+        wanted[0, :, head] = shares / shares.sum(-1, keepdims=True) @ values
+    rows = [np.concatenate([q, k, v], axis=2), None, None] if packed else [q, k, v]
+    asked = problem("SparseAttention", [*rows, *past, *layouts, np.array([total], np.int32), np.array([total], np.int32)], num_heads=heads, kv_num_heads=kv_heads, sparse_block_size=size,
+                    outputs=3, constants=constants)
+    wanted = [wanted.reshape(1, tokens, -1).astype(np.float32), *present]
+    outcome = driver.run([driver.Case("sparse", asked.model.SerializeToString(), asked.inputs, [wanted[0], None, None])], tmp_path)["sparse"]
+    assert outcome.ok, outcome.status
+    np.testing.assert_allclose(outcome.outputs[0], wanted[0], rtol=1e-4, atol=1e-5)
+    for got, want in zip(outcome.outputs[1:], wanted[1:]):
+        np.testing.assert_array_equal(got[:, :, :total], want[:, :, :total])
+
+
+@pytest.mark.parametrize("tokens,before", [(20, 0), (1, 17), (3, 9)])
+def test_sparse_attention_to_all_blocks_is_grouped_attention(tokens, before, tmp_path):
+    rng = np.random.default_rng(32)
+    heads, kv_heads, depth, room, total = 4, 2, 16, 32, before + tokens
+    q, k, v = (rng.normal(0, 1, (1, tokens, n * depth)).astype(np.float32) for n in (heads, kv_heads, kv_heads))
+    past = [rng.normal(0, 1, (1, kv_heads, room, depth)).astype(np.float32) for _ in range(2)]
+    angles = rng.uniform(0, 3, (room, depth // 2))
+    turns = [np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32)]
+    kept = dict(num_heads=heads, kv_num_heads=kv_heads, do_rotary=1, outputs=3)
+    wanted = expected(problem("GroupQueryAttention", [q, k, v, *past, np.array([total - 1], np.int32), np.array(total, np.int32), *turns], **kept))
+    asked = problem("SparseAttention", [q, k, v, *past, np.array([[0, 1, 3]], np.int32), np.array([[0, 0, 1]], np.int32), np.array([total], np.int32), np.array([total], np.int32), *turns],
+                    sparse_block_size=16, **kept)
+    outcome = driver.run([driver.Case("sparse", asked.model.SerializeToString(), asked.inputs, [wanted[0], None, None])], tmp_path)["sparse"]
+    assert outcome.ok, outcome.status
+    np.testing.assert_allclose(outcome.outputs[0], wanted[0], rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(outcome.outputs[1][:, :, :total], wanted[1][:, :, :total], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("transposed", [0, 1])
+def test_a_sparse_initializer_times_a_dense_matrix(transposed, tmp_path):
+    dense = np.zeros((4, 5), np.float32)
+    places = np.array([[0, 1], [0, 4], [2, 0], [3, 3]])
+    dense[tuple(places.T)] = [1.5, -2, 3, 0.5]
+    sparse = onnx.helper.make_sparse_tensor(onnx.numpy_helper.from_array(dense[tuple(places.T)], "a"), onnx.numpy_helper.from_array(places), [4, 5])
+    b = floats(4 if transposed else 5, 3)
+    node = onnx.helper.make_node("SparseToDenseMatMul", ["a", "b"], ["y"], domain="com.microsoft", transA=transposed, alpha=2.0)
+    graph = onnx.helper.make_graph([node], "g", [onnx.helper.make_tensor_value_info("b", onnx.TensorProto.FLOAT, b.shape)],
+                                   [onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)], sparse_initializer=[sparse])
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 21), onnx.helper.make_opsetid("com.microsoft", 1)], ir_version=10)
+    wanted = [2 * (dense.T if transposed else dense) @ b]
+    outcome = driver.run([driver.Case("sparse", model.SerializeToString(), {"b": b}, wanted)], tmp_path)["sparse"]
+    assert outcome.ok, outcome.status
+    np.testing.assert_allclose(outcome.outputs[0], wanted[0], rtol=1e-5)
+
+
 def codes(*shape):
     return np.zeros(shape, np.uint8)
 
@@ -176,6 +259,8 @@ WRONG = [
     (problem("Tokenizer", [TEXTS], mark=0, mincharnum=1, pad_value="", tokenexp="a", separators=["b"]), "one of"),
     (problem("Tokenizer", [TEXTS], mark=0, mincharnum=2, pad_value="", separators=[""]), "has to be 1"),
     (problem("DynamicTimeWarping", [floats(2, 3, 4)]), "one matrix"),
+    (problem("SparseAttention", [ROWS, ROWS, ROWS, floats(2, 3, 9, 16), floats(2, 3, 9, 16), np.zeros((2, 3), np.int32), np.zeros((2, 3), np.int32), np.array([5], np.int32),
+                                 np.array([5, 5], np.int32)], num_heads=3, kv_num_heads=3, sparse_block_size=16, outputs=3), "of 3 heads has blocks of 16"),
     (problem("NGramHashMapping", [np.zeros((1, 4), np.int32), np.ones(2, np.int32), np.zeros(1, np.int32)], max_ngram_size=2, n_head_per_ngram=1, pad_id=0), "vocabulary of 0"),
     (problem("NGramHashMapping", [np.zeros((1, 4), np.int32), np.ones(2, np.int32), np.ones(3, np.int32)], max_ngram_size=2, n_head_per_ngram=1, pad_id=0), "and 1 hashes"),
     (problem("BifurcationDetector", [np.arange(4), np.arange(2), np.array([3]), np.arange(3)], outputs=2), "3 predicted tokens do not follow index 3 of 4"),

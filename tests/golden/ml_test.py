@@ -79,6 +79,7 @@ def add_labels(to):
     words, numbers = to.words((4, 3)), to.random.integers(0, 5, (4, 3))
     to.add("strings", "CategoryMapper", [words], [TensorProto.INT64], cats_strings=["red", "blue"], cats_int64s=[7, -2], default_int64=-5)
     to.add("integers", "CategoryMapper", [numbers], [TensorProto.STRING], cats_strings=["red", "blue"], cats_int64s=[3, 1], default_string="other")
+    to.add("keys twice", "CategoryMapper", [numbers], [TensorProto.STRING], cats_strings=["red", "green", "blue", "red"], cats_int64s=[3, 1, 3, 1], default_string="other")
     to.add("strings", "LabelEncoder", [words], [TensorProto.INT64], classes_strings=["red", "blue"], default_int64=9)
     to.add("integers", "LabelEncoder", [numbers], [TensorProto.STRING], classes_strings=["red", "blue"], default_string="other")
     lists = {"strings": (["red", "green", "blue"], words), "int64s": ([0, 2, 4], numbers), "floats": ([0.0, 1.0, 3.0], numbers.astype(np.float32))}

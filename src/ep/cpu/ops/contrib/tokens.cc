@@ -1,5 +1,5 @@
-// Small operators on ids of tokens and characters: NGramHashMapping and its form for packed batches, BifurcationDetector,
-// WordConvEmbedding; and MaxpoolWithMask.
+// Small operators on ids of tokens and characters: NGramHashMapping and its form for packed batches,
+// BifurcationDetector, WordConvEmbedding; and MaxpoolWithMask.
 #include <algorithm>
 #include <cmath>
 
@@ -44,9 +44,7 @@ struct NGramHash {
   size_t at(size_t input) const { return packed ? input + 1 : input; }
 
   Status run(KernelContext& context) const {
-    const auto read = [&](size_t input) {
-      return input < specs.size() ? ids_of(context, input, specs[input]) : Ids();
-    };
+    const auto read = [&](size_t input) { return input < specs.size() ? ids_of(context, input, specs[input]) : Ids(); };
     const DataType type = specs[0].type;
     const int64_t before = desc.largest - 1;
     const Ids tokens = read(0), multipliers = read(1), sizes = read(2), past = read(at(3)), offsets = read(at(4)),
@@ -153,10 +151,11 @@ Result<RefImpl> make_bifurcation(RefNode& node) {
   counts.resize(4, -1);
   const Attributes attributes(*node.node);
   const int64_t least = attributes.integer("min_ngram_size"), most = attributes.integer("max_ngram_size");
-  TENON_INVALID_IF(least < 1 || most < least || counts[2] != 1, "BifurcationDetector has sizes from {} to {}, and {} indices.",
-                   least, most, counts[2]);
+  TENON_INVALID_IF(least < 1 || most < least || counts[2] != 1,
+                   "BifurcationDetector has sizes from {} to {}, and {} indices.", least, most, counts[2]);
   RefImpl impl;
-  impl.run = [counts, least, most, spec = output_spec(node, 0), found = output_spec(node, 1)](KernelContext& context) -> Status {
+  impl.run = [counts, least, most, spec = output_spec(node, 0),
+              found = output_spec(node, 1)](KernelContext& context) -> Status {
     const std::span source(context.input<int64_t>(0), static_cast<size_t>(counts[0]));
     std::vector<int64_t> tokens(context.input<int64_t>(1), context.input<int64_t>(1) + counts[1]);
     if (counts[3] >= 0) {
@@ -198,7 +197,7 @@ Result<RefImpl> make_word_conv(RefNode& node) {
   RefImpl impl;
   impl.run = [desc](KernelContext& context) -> Status {
     const auto *const weights = context.input<float>(1), *const bias = context.input<float>(2),
-                     *const table = context.input<float>(3);
+                      *const table = context.input<float>(3);
     for (int64_t w = 0; w < desc.words; ++w) {
       const int32_t* const word = context.input<int32_t>(0) + w * desc.length;
       float* const y = context.output<float>(0) + w * desc.filters;
@@ -208,8 +207,8 @@ Result<RefImpl> make_word_conv(RefNode& node) {
       if (count == 0) continue;
       const int64_t taken = std::max(count, desc.width);
       for (int64_t i = 0; i < taken; ++i)
-        TENON_INVALID_IF(word[i] < 0 || word[i] >= desc.characters, "Character {} of word {} is not in [0, {}).", word[i],
-                         w, desc.characters);
+        TENON_INVALID_IF(word[i] < 0 || word[i] >= desc.characters, "Character {} of word {} is not in [0, {}).",
+                         word[i], w, desc.characters);
       for (int64_t at = 0; at + desc.width <= taken; ++at) {
         for (int64_t f = 0; f < desc.filters; ++f) {
           float sum = bias[f];
@@ -234,10 +233,10 @@ Result<RefImpl> make_masked_pool(RefNode& node) {
   TENON_TRY_ASSIGN(const PoolDesc pool, read_pool(*node.node, x));
   Shape wanted = x;
   if (x.rank() >= 3) wanted[0] = wanted[1] = 1;
-  TENON_INVALID_IF(node.inputs[0].type != DataType::kFloat || node.inputs[1].type != DataType::kInt32 || mask != wanted ||
-                       pool.spatial() > 3,
-                   "MaxpoolWithMask takes a mask of int32{} for float32{}, not {}{}.", wanted.to_string(), x.to_string(),
-                   data_type_name(node.inputs[1].type), mask.to_string());
+  TENON_INVALID_IF(node.inputs[0].type != DataType::kFloat || node.inputs[1].type != DataType::kInt32 ||
+                       mask != wanted || pool.spatial() > 3,
+                   "MaxpoolWithMask takes a mask of int32{} for float32{}, not {}{}.", wanted.to_string(),
+                   x.to_string(), data_type_name(node.inputs[1].type), mask.to_string());
   TENON_TRY(require_output(node, 0, pool.output()));
   RefImpl impl;
   impl.run = [pool](KernelContext& context) -> Status {

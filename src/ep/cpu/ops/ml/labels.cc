@@ -111,9 +111,10 @@ RefImpl look_up(FindPlaces find, ConstantRef values, ConstantRef fallback, int64
 Result<RefImpl> make_mapping(RefNode& node, std::span<const std::string> strings, std::span<const int64_t> integers) {
   const Attributes attributes(*node.node);
   const int64_t count = node.inputs[0].shape.element_count();
+  // From the last to the first: of equal keys the last counts, as in ONNX Runtime.
   const ConstantRef words =
-      make_string_constant(Shape{std::ssize(strings)}, std::vector<std::string>(strings.begin(), strings.end()));
-  const ConstantRef numbers = make_int64_constant(integers);
+      make_string_constant(Shape{std::ssize(strings)}, std::vector<std::string>(strings.rbegin(), strings.rend()));
+  const ConstantRef numbers = make_int64_constant(std::vector<int64_t>(integers.rbegin(), integers.rend()));
   const std::string other(attributes.text("default_string"));
   const int64_t other_number = attributes.integer("default_int64");
   if (node.inputs[0].type == DataType::kString)
