@@ -107,19 +107,19 @@ RefImpl look_up(FindPlaces find, ConstantRef values, ConstantRef fallback, int64
   return impl;
 }
 
-// Classes by their place: LabelEncoder 1 and CategoryMapper. `integers` has the place of each string, or is null.
+// Classes by their place: LabelEncoder 1 and CategoryMapper. `integers` has the place of each string, or is null. Of
+// equal keys the last counts, as in ONNX Runtime.
 Result<RefImpl> make_mapping(RefNode& node, std::span<const std::string> strings, std::span<const int64_t> integers) {
   const Attributes attributes(*node.node);
   const int64_t count = node.inputs[0].shape.element_count();
-  // From the last to the first: of equal keys the last counts, as in ONNX Runtime.
   const ConstantRef words =
-      make_string_constant(Shape{std::ssize(strings)}, std::vector<std::string>(strings.rbegin(), strings.rend()));
-  const ConstantRef numbers = make_int64_constant(std::vector<int64_t>(integers.rbegin(), integers.rend()));
+      make_string_constant(Shape{std::ssize(strings)}, std::vector<std::string>(strings.begin(), strings.end()));
+  const ConstantRef numbers = make_int64_constant(integers);
   const std::string other(attributes.text("default_string"));
   const int64_t other_number = attributes.integer("default_int64");
   if (node.inputs[0].type == DataType::kString)
-    return look_up(find_texts(strings, SameKeys::kFirst), numbers, make_int64_constant({&other_number, 1}), count);
-  return look_up(find_integers(integers, SameKeys::kFirst), words, make_string_constant({}, {other}), count);
+    return look_up(find_texts(strings, SameKeys::kLast), numbers, make_int64_constant({&other_number, 1}), count);
+  return look_up(find_integers(integers, SameKeys::kLast), words, make_string_constant({}, {other}), count);
 }
 
 Result<RefImpl> make_category_mapper(RefNode& node) {
