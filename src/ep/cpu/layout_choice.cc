@@ -3,6 +3,7 @@
 
 #include "ep/cpu/cpu_provider.h"
 #include "ep/cpu/kernel_list.h"
+#include "ep/cpu/ops/pool/rows.h"
 #include "ops/reorder.h"
 
 namespace tenon::cpu {
@@ -33,6 +34,7 @@ class Question {
   void input_unless_constant(size_t index, Layout layout) {
     if (index >= node_.constants.size() || node_.constants[index] == nullptr) input(index, layout);
   }
+  const KernelNode& node() const { return node_; }
   // Does a row of blocked_kernels() take the node with these layouts?
   bool served() const {
     for (const KernelEntry& entry : blocked_kernels()) {
@@ -92,10 +94,12 @@ LayoutChoice choose_kernel_layouts(const KernelNode& node) {
   if (is_conv(*node.node)) return choose_conv(node);
   const bool any_blocked = std::any_of(node.inputs.begin(), node.inputs.end(),
                                        [](const TensorSpec& spec) { return spec.layout == Layout::kBlocked8; });
-  const bool starts = (node.node->op_type == "MaxPool" || node.node->op_type == "AveragePool") &&
-                      node.inputs[0].shape.rank() > 1 && node.inputs[0].shape[1] >= 8;
-  if (!any_blocked && !starts) return all_plain(node);
   Question question(node);
+  // A pool begins to work on the blocked layout where the plain one has no kernel for its windows.
+  const bool starts = (node.node->op_type == "MaxPool" || node.node->op_type == "AveragePool") &&
+                      node.inputs[0].shape.rank() > 1 && node.inputs[0].shape[1] >= 8 &&
+                      !nn::match_plain_pool(question.node()).ok();
+  if (!any_blocked && !starts) return all_plain(node);
   for (size_t i = 0; i < node.inputs.size(); ++i) question.input_unless_constant(i, Layout::kBlocked8);
   question.outputs(Layout::kBlocked8);
   return question.served() ? question.choice() : all_plain(node);

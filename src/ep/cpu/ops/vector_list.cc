@@ -124,6 +124,7 @@ constexpr KernelEntry kRows[] = {
     {"", "GlobalAveragePool", 1, kAnyVersion, "reduce", &match_reduce, &create_reduce},
     {"", "GlobalMaxPool", 1, kAnyVersion, "reduce", &match_reduce, &create_reduce},
     {"", "MaxPool", 1, kAnyVersion, "pool", &match_plain_pool, &create_plain_pool},
+    {"", "MaxPool", 1, kAnyVersion, "pool", &match_pool_places, &create_pool_places},
     {"", "AveragePool", 1, kAnyVersion, "pool", &match_plain_pool, &create_plain_pool},
     {"", "GridSample", 16, kAnyVersion, "grid_sample", &match_grid_sample, &create_grid_sample},
     {"", "DeformConv", 19, kAnyVersion, "deform_conv", &match_deform_conv, &create_deform_conv},

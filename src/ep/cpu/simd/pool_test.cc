@@ -15,40 +15,80 @@ namespace {
 class Pool : public testing::TestWithParam<Isa> {};
 
 template <typename T, typename Op>
-void expect_taps(PoolTap<T> tap, Op op) {
+void expect_folds(PoolFold<T> fold, Op op) {
   for (int64_t stride : {1, 2, 3})
-    for (int64_t n : {1, 2, 15, 16, 17, 63, 64, 65, 130, 200}) {
-      // Nothing behind the last tap is there to read.
-      std::vector<T> x((n - 1) * stride + 1), y(n + 1);
-      for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<T>(static_cast<int>(i * 37 % 251) - 120);
-      for (size_t i = 0; i < y.size(); ++i) y[i] = static_cast<T>(static_cast<int>(i * 53 % 241) - 120);
-      const std::vector<T> before = y;
-      tap(x.data(), stride, y.data(), n);
-      for (int64_t i = 0; i < n; ++i)
-        ASSERT_EQ(y[i], op(before[i], x[i * stride])) << "element " << i << " of " << n << ", stride " << stride;
-      ASSERT_EQ(y[n], before[n]);
-    }
+    for (int64_t count : {1, 3, 5})
+      for (int64_t n : {1, 2, 7, 15, 16, 17, 20, 31, 63, 64, 65, 130}) {
+        const int64_t rows = 3, shift = 2, pitch = (n - 1) * stride + (count - 1) * shift + 2;
+        std::vector<T> x(rows * pitch), y(rows * (n + 1), T(7));
+        for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<T>(static_cast<int>(i * 37 % 251) - 120);
+        fold({.x = x.data(),
+              .x_pitch = pitch,
+              .shift = shift,
+              .count = count,
+              .stride = stride,
+              .y = y.data(),
+              .y_pitch = n + 1,
+              .n = n,
+              .rows = rows});
+        for (int64_t r = 0; r < rows; ++r) {
+          for (int64_t i = 0; i < n; ++i) {
+            T wanted = x[r * pitch + i * stride];
+            for (int64_t k = 1; k < count; ++k) wanted = op(wanted, x[r * pitch + i * stride + k * shift]);
+            ASSERT_EQ(y[r * (n + 1) + i], wanted) << "element " << i << " of " << n << ", stride " << stride;
+          }
+          ASSERT_EQ(y[r * (n + 1) + n], T(7));
+        }
+      }
 }
 
-TEST_P(Pool, TapsOfEveryTypeAndStride) {
+TEST_P(Pool, FoldsOfEveryTypeAndStride) {
   const PoolTable& table = pool_table_of(GetParam());
   const auto larger = [](auto a, auto b) { return a > b ? a : b; };
-  expect_taps<float>(table.maximum_f32, larger);
-  expect_taps<uint8_t>(table.maximum_u8, larger);
-  expect_taps<int8_t>(table.maximum_i8, larger);
-  expect_taps<float>(table.sum_f32, [](float a, float b) { return a + b; });
+  expect_folds<float>(table.maximum_f32, larger);
+  expect_folds<uint8_t>(table.maximum_u8, larger);
+  expect_folds<int8_t>(table.maximum_i8, larger);
+  expect_folds<float>(table.sum_f32, [](float a, float b) { return a + b; });
 }
 
-TEST_P(Pool, AMaximumKeepsANaNFromEitherSide) {
-  for (int64_t stride : {1, 2})
-    for (size_t at : {size_t{0}, size_t{39}}) {
-      std::vector<float> x(80, 1.0f), y(40, 0.0f);
-      x[at * stride] = NAN;
-      pool_table_of(GetParam()).maximum_f32(x.data(), stride, y.data(), 40);
-      x[at * stride] = 2.0f;
-      pool_table_of(GetParam()).maximum_f32(x.data(), stride, y.data(), 40);
-      for (size_t i = 0; i < y.size(); ++i) ASSERT_EQ(std::isnan(y[i]), i == at);
+TEST_P(Pool, AMaximumKeepsANaN) {
+  for (int64_t stride : {1, 2, 3})
+    for (int64_t at : {0, 1, 2, 5, 38}) {
+      std::vector<float> x(39 * stride + 4, 1.0f), y(40);
+      x[at] = NAN;
+      pool_table_of(GetParam())
+          .maximum_f32({.x = x.data(), .shift = 1, .count = 3, .stride = stride, .y = y.data(), .n = 40});
+      for (int64_t i = 0; i < 40; ++i) ASSERT_EQ(std::isnan(y[i]), at >= i * stride && at < i * stride + 3) << i;
     }
+}
+
+TEST_P(Pool, TheFirstOfEqualOnesAndTheFirstNaNGiveThePlace) {
+  for (int64_t stride : {1, 2, 3})
+    for (int64_t n : {1, 15, 16, 40}) {
+      // Nothing behind the last element is there to read.
+      const std::vector<int32_t> rows = {3, 0, 4};  // out of order
+      std::vector<float> x((n - 1) * stride + 5, 1.0f), y(n);
+      std::vector<int32_t> at(n);
+      x[4] = NAN, x[0] = 2;
+      pool_table_of(GetParam()).maximum_at(x.data(), rows.data(), 3, stride, y.data(), at.data(), n);
+      for (int64_t i = 0; i < n; ++i) {
+        int64_t best = rows[0] + i * stride;
+        for (int32_t row : rows) {
+          const int64_t place = row + i * stride;
+          if (x[place] > x[best] || (std::isnan(x[place]) && !std::isnan(x[best]))) best = place;
+        }
+        ASSERT_EQ(at[i], best) << i;
+        ASSERT_EQ(std::isnan(y[i]), std::isnan(x[best]));
+      }
+    }
+}
+
+TEST_P(Pool, DividesByTheProductOfRowAndColumn) {
+  std::vector<float> y(3 * 19, 12.0f), columns(19, 2.0f);
+  const std::vector<float> by_row = {1, 2, 3};
+  columns[18] = 4;
+  pool_table_of(GetParam()).divide(y.data(), columns.data(), by_row.data(), 3, 19);
+  for (int i = 0; i < 3 * 19; ++i) ASSERT_EQ(y[i], 12.0f / (columns[i % 19] * by_row[i / 19]));
 }
 
 INSTANTIATE_TEST_SUITE_P(Isas, Pool, testing::ValuesIn(testable_isas()),

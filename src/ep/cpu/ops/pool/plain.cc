@@ -1,5 +1,6 @@
-// Each tap of the outer axes adds a row of the image to a line, and each tap along the last axis adds a shift of the
-// line to the outputs: all loops go over neighbours.
+// One axis after the other, the first one first: the taps of an axis are folded into slices that lie side by side, and
+// those of the last axis into the outputs, from rows with padding on both sides. Blocks of outputs along the first axis
+// keep what lies between in the L1 cache.
 #include <algorithm>
 #include <array>
 #include <limits>
@@ -8,11 +9,12 @@
 #include <utility>
 #include <vector>
 
+#include "ep/cpu/ops/conv/support.h"
 #include "ep/cpu/ops/narrow/operands.h"
+#include "ep/cpu/ops/pool/inside.h"
 #include "ep/cpu/ops/pool/rows.h"
 #include "ep/cpu/ops/quantize/bytes.h"
 #include "ep/cpu/ops/vector_kernel.h"
-#include "ep/cpu/simd/elementwise.h"
 #include "ep/cpu/simd/pool.h"
 #include "ops/pool.h"
 
@@ -20,30 +22,17 @@ namespace tenon::cpu::nn {
 
 namespace {
 
-// Elements of the image that a line holds; the outputs of a piece read no more.
-constexpr int64_t kLine = 2048;
-constexpr int64_t kTaps = 16384;  // of a chunk
-
-// The taps of an axis that lie in the image: [first, last), the first one at element `begin`.
-struct Inside {
-  int64_t first = 0, last = 0, begin = 0;
-  Inside(const WindowAxis& axis, int64_t out) {
-    const int64_t start = out * axis.stride - axis.pad_begin;
-    first = start < 0 ? std::min(axis.kernel, (-start + axis.dilation - 1) / axis.dilation) : 0;
-    last = start >= axis.in ? first : std::min(axis.kernel, (axis.in - 1 - start) / axis.dilation + 1);
-    last = std::max(first, last);
-    begin = start + first * axis.dilation;
-  }
-  int64_t count() const { return last - first; }
-};
+constexpr int64_t kTaps = 16384;         // of a chunk
+constexpr int64_t kBlock = 4096;         // elements between two axes, where one slice of outputs needs no more
+constexpr int64_t kPiece = 1024;         // outputs of an only axis
+constexpr int64_t kWidestWindow = 1024;  // along the last axis
+constexpr int kPlaces = 5;               // of scratch memory
 
 // Taps of output `out` that are elements or padding: windows that reach beyond the padding (ceil_mode) have fewer.
 int64_t padded_taps(const WindowAxis& axis, int64_t out) {
   const int64_t room = axis.in + axis.pad_end - (out * axis.stride - axis.pad_begin);
   return std::min(axis.kernel, (room + axis.dilation - 1) / axis.dilation);
 }
-
-int64_t outputs_a_piece(const WindowAxis& axis) { return std::min(kLine, (kLine - axis.reach()) / axis.stride + 1); }
 
 // X and Y of QLinearAveragePool.
 struct ByteOperands {
@@ -52,185 +41,273 @@ struct ByteOperands {
 
 class PlainPool final : public Kernel {
  public:
-  PlainPool(PoolDesc pool, DataType type, std::optional<ByteOperands> bytes)
-      : pool_(std::move(pool)), type_(type), bytes_(bytes), row_(pool_.window.axes.back()) {
-    rows_ = pool_.batch * pool_.channels;
-    for (size_t d = 0; d + 1 < pool_.window.axes.size(); ++d) rows_ *= pool_.window.axes[d].out;
-    if (maximum()) return;
-    for (int64_t out = 0; out < row_.out; ++out)
-      divisors_.push_back(static_cast<float>(divisor(row_, Inside(row_, out), out)));
+  PlainPool(PoolDesc pool, DataType type, std::optional<ByteOperands> bytes, int slots)
+      : pool_(std::move(pool)),
+        axes_(pool_.window.axes),
+        row_(axes_.back()),
+        type_(type),
+        bytes_(bytes),
+        inside_(insides_of(pool_.window)),
+        slots_(slots) {
+    outer_ = std::ssize(axes_) - 1;
+    if (!maximum()) make_divisors();
+    // Twice the stride is read where it is 2: one element behind the last one.
+    if (outer_ == 0) {
+      pitch_ = (std::min(kPiece, row_.out) - 1) * row_.stride + row_.reach() + 1;
+      sizes_[0] = pitch_;
+      sizes_[4] = std::min(kPiece, row_.out);
+    } else {
+      pitch_ = std::max(row_.pad_begin + row_.in, (row_.out - 1) * row_.stride + row_.reach()) + 1;
+      while (block_ < axes_[0].out && set_sizes(block_ + 1) <= kBlock) ++block_;
+      set_sizes(block_);
+    }
+    for (int64_t& size : sizes_) {
+      size = round_up(size, 16);
+      slot_bytes_ += size * element_bytes();
+    }
   }
 
   Status run(KernelContext& context) const override {
-    const int64_t taps = row_.out * pool_.window.kernel_count();
     Steps steps;
     if (bytes_) {
       // Sums of whole numbers are exact.
       steps = {bytes_->x.step(context), bytes_->y.step(context)};
       steps.y.scale /= std::exchange(steps.x.scale, 1.0f);
     }
-    context.pool->parallel_for(rows_, std::max<int64_t>(1, kTaps / taps), [&](int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end; ++row) {
-        if (bytes_) {
-          run_row<float>(context, row, pool_table().sum_f32, 0, steps);
-        } else if (type_ == DataType::kUint8) {
-          run_row<uint8_t>(context, row, pool_table().maximum_u8, 0);
-        } else if (type_ == DataType::kInt8) {
-          run_row<int8_t>(context, row, pool_table().maximum_i8, std::numeric_limits<int8_t>::lowest());
-        } else if (maximum()) {
-          run_row<float>(context, row, pool_table().maximum_f32, -std::numeric_limits<float>::infinity());
-        } else {
-          run_row<float>(context, row, pool_table().sum_f32, 0);
-        }
+    const int64_t items = pool_.batch * pool_.channels * (outer_ == 0 ? 1 : axes_[0].out);
+    const int64_t taps = pool_.window.out_count() / (outer_ == 0 ? 1 : axes_[0].out) * pool_.window.kernel_count();
+    ScratchSlots slots(context.scratch, slot_bytes_, slots_);
+    context.pool->parallel_for(items, std::max<int64_t>(1, kTaps / taps), [&](int64_t begin, int64_t end) {
+      const ScratchSlots::Claim claim(slots);
+      void* const scratch = claim.floats();
+      if (type_ == DataType::kUint8 && !bytes_) {
+        run_items<uint8_t>(context, begin, end, pool_table().maximum_u8, 0, steps, scratch);
+      } else if (type_ == DataType::kInt8 && !bytes_) {
+        run_items<int8_t>(context, begin, end, pool_table().maximum_i8, std::numeric_limits<int8_t>::lowest(), steps,
+                          scratch);
+      } else if (maximum()) {
+        run_items<float>(context, begin, end, pool_table().maximum_f32, -std::numeric_limits<float>::infinity(), steps,
+                         scratch);
+      } else {
+        run_items<float>(context, begin, end, pool_table().sum_f32, 0, steps, scratch);
       }
     });
     return {};
   }
+  size_t scratch_bytes() const override { return slot_bytes_ * slots_; }
   std::string_view name() const override {
     return bytes_ ? "average_pool int8" : maximum() ? "max_pool plain" : "average_pool plain";
   }
 
  private:
-  bool maximum() const { return pool_.kind == PoolDesc::Kind::kMax; }
-  int64_t divisor(const WindowAxis& axis, const Inside& inside, int64_t out) const {
-    return pool_.count_include_pad ? padded_taps(axis, out) : inside.count();
-  }
-
-  // The taps of the outer axes for one row of outputs: each_row(body) calls body(element) for the first element of the
-  // image's row that each of them reads.
-  class OuterTaps {
-   public:
-    OuterTaps(const PlainPool& pool, int64_t row) : axes_(pool.pool_.window.axes), outer_(axes_.size() - 1) {
-      int64_t stride = axes_.back().in;
-      for (size_t d = outer_; d-- > 0;) {
-        const int64_t out = row % axes_[d].out;
-        const Inside inside(axes_[d], out);
-        row /= axes_[d].out;
-        counts_[d] = inside.count();
-        steps_[d] = axes_[d].dilation * stride;
-        first_ += inside.begin * stride;
-        divisor_ *= pool.divisor(axes_[d], inside, out);
-        stride *= axes_[d].in;
-      }
-      first_ += row * stride;
-    }
-    int64_t count() const {
-      int64_t count = 1;
-      for (size_t d = 0; d < outer_; ++d) count *= counts_[d];
-      return count;
-    }
-    int64_t divisor() const { return divisor_; }
-
-    template <typename Body>
-    void each_row(const Body& body) const {
-      std::array<int64_t, Shape::kMaxRank> tap{};
-      int64_t at = first_;
-      while (true) {
-        body(at);
-        size_t d = outer_;
-        for (; d > 0; --d) {
-          at += steps_[d - 1];
-          if (++tap[d - 1] < counts_[d - 1]) break;
-          at -= steps_[d - 1] * counts_[d - 1];
-          tap[d - 1] = 0;
-        }
-        if (d == 0) return;
-      }
-    }
-
-   private:
-    const std::vector<WindowAxis>& axes_;
-    const size_t outer_;
-    std::array<int64_t, Shape::kMaxRank> counts_{}, steps_{};
-    int64_t first_ = 0, divisor_ = 1;
-  };
-
   struct Steps {
     ByteStep x, y;
   };
 
-  // T is the type of the loops: float for every float type, and for bytes with steps.
-  template <typename T>
-  void run_row(KernelContext& context, int64_t row, PoolTap<T> tap, T start, const Steps& steps = {}) const {
-    const OuterTaps outer(*this, row);
-    const int64_t piece = outputs_a_piece(row_);
-    for (int64_t begin = 0; begin < row_.out; begin += piece) {
-      const int64_t end = std::min(row_.out, begin + piece);
-      // The elements of a row that these outputs read.
-      const int64_t low = std::max<int64_t>(0, begin * row_.stride - row_.pad_begin);
-      const int64_t high = std::min(row_.in, (end - 1) * row_.stride - row_.pad_begin + row_.reach());
-      alignas(64) T sums[kLine], widened[kLine], results[kLine];
-      const T* line = nullptr;
-      outer.each_row([&](int64_t element) {
-        const T* const from = read(context, element + low, high - low, line == nullptr ? sums : widened, steps);
-        if (line == nullptr && outer.count() == 1) {
-          line = from;
-        } else if (line == nullptr) {
-          if (from != sums) std::copy_n(from, high - low, sums);
-          line = sums;
-        } else {
-          tap(from, 1, sums, high - low);
-        }
-      });
-      T* const y = open(context, row * row_.out + begin, results);
-      std::fill_n(y, end - begin, start);
-      for (int64_t k = 0; k < row_.kernel; ++k) {
-        // Output p reads element p * stride + shift of the row.
-        const int64_t shift = k * row_.dilation - row_.pad_begin;
-        const int64_t from = std::max(begin, shift >= 0 ? 0 : (-shift + row_.stride - 1) / row_.stride);
-        const int64_t to = std::min(end, shift >= row_.in ? 0 : (row_.in - 1 - shift) / row_.stride + 1);
-        if (from < to) tap(line + (from * row_.stride + shift - low), row_.stride, y + (from - begin), to - from);
-      }
-      if constexpr (std::is_same_v<T, float>) {
-        if (!maximum()) {
-          const auto outer_divisor = static_cast<float>(outer.divisor());
-          const auto apply = [&](Binary op, const float* x, const float* by, int64_t stride, float* to) {
-            eltwise_table().binary[static_cast<int>(op)](x, 1, by, stride, to, end - begin);
-          };
-          apply(Binary::kMul, divisors_.data() + begin, &outer_divisor, 0, widened);
-          apply(Binary::kDiv, y, widened, 1, y);
-        }
-        close(context, row * row_.out + begin, end - begin, y, steps);
-      }
+  bool maximum() const { return pool_.kind == PoolDesc::Kind::kMax; }
+  // Operands that are converted to float and back.
+  bool converts() const { return bytes_ || is_narrow(type_); }
+  size_t element_bytes() const { return converts() || type_ == DataType::kFloat ? sizeof(float) : 1; }
+
+  void make_divisors() {
+    const auto divisor = [this](size_t d, int64_t out) {
+      return static_cast<float>(pool_.count_include_pad ? padded_taps(axes_[d], out) : inside_[d][out].count());
+    };
+    for (int64_t out = 0; out < row_.out; ++out) divisors_.push_back(divisor(outer_, out));
+    row_divisors_ = {1};
+    for (int64_t d = 0; d < outer_; ++d) {
+      std::vector<float> products;
+      for (float before : row_divisors_)
+        for (int64_t out = 0; out < axes_[d].out; ++out) products.push_back(before * divisor(d, out));
+      row_divisors_ = std::move(products);
     }
   }
-  template <typename T>
-  const T* read(KernelContext& context, int64_t at, int64_t n, T* buffer, const Steps& steps) const {
-    if constexpr (std::is_same_v<T, float>) {
-      if (!bytes_) return read_floats(type_, context.inputs[0], at, n, buffer);
-      quantize_table().dequantize(context.input<uint8_t>(0) + at, steps.x, n, buffer);
-      return buffer;
+
+  // What `outs` outputs along the first axis need: converted elements of the image, two places for the slices between
+  // axes in turn, rows with their padding, and outputs to convert. The largest of them.
+  int64_t set_sizes(int64_t outs) {
+    int64_t slice = row_.in;
+    for (int64_t d = 1; d < outer_; ++d) slice *= axes_[d].in;
+    const int64_t slices = std::min(axes_[0].in, (outs - 1) * axes_[0].stride + axes_[0].reach());
+    std::fill(std::begin(sizes_), std::end(sizes_), 0);
+    if (converts()) sizes_[0] = slices * slice;
+    int64_t rows = outs;
+    for (int64_t d = 0; d < outer_; ++d) {
+      if (d > 0) rows *= axes_[d].out, slice /= axes_[d].in;
+      int64_t& size = sizes_[d + 1 == outer_ ? 3 : 1 + d % 2];
+      size = std::max(size, rows * (d + 1 == outer_ ? pitch_ : slice));
     }
-    return context.input<T>(0) + at;
+    if (converts()) sizes_[4] = rows * row_.out;
+    return *std::max_element(std::begin(sizes_), std::end(sizes_));
+  }
+
+  // Items are outputs along the first axis of each plane, or whole planes of one axis. T is the type of the loops:
+  // float for every float type, and for bytes with steps.
+  template <typename T>
+  void run_items(KernelContext& context, int64_t begin, int64_t end, PoolFold<T> fold, T start, const Steps& steps,
+                 void* scratch) const {
+    T* places[kPlaces];
+    places[0] = static_cast<T*>(scratch);
+    for (int i = 1; i < kPlaces; ++i) places[i] = places[i - 1] + sizes_[i - 1];
+    if (outer_ == 0) {
+      for (int64_t plane = begin; plane < end; ++plane)
+        for (int64_t out = 0; out < row_.out; out += kPiece)
+          run_piece<T>(context, plane, out, std::min(row_.out, out + kPiece), fold, start, steps, places);
+      return;
+    }
+    // The padding beside rows stays as it is from block to block.
+    for (T* row = places[3]; row + pitch_ <= places[4]; row += pitch_) {
+      std::fill_n(row, row_.pad_begin, start);
+      std::fill(row + row_.pad_begin + row_.in, row + pitch_, start);
+    }
+    while (begin < end) {
+      const int64_t plane = begin / axes_[0].out, first = begin % axes_[0].out;
+      const int64_t last = std::min({first + block_, axes_[0].out, first + end - begin});
+      run_block<T>(context, plane, first, last, fold, steps, places);
+      begin += last - first;
+    }
+  }
+
+  // Outputs [first, last) along the first axis.
+  template <typename T>
+  void run_block(KernelContext& context, int64_t plane, int64_t first, int64_t last, PoolFold<T> fold,
+                 const Steps& steps, T* const* places) const {
+    int64_t inner = pool_.window.in_count() / axes_[0].in;
+    int64_t origin = axes_[0].in, limit = 0;  // of the elements along that axis
+    for (int64_t out = first; out < last; ++out) {
+      const Inside& inside = inside_[0][out];
+      origin = std::min(origin, inside.begin);
+      limit = std::max(limit, inside.begin + (inside.count() - 1) * axes_[0].dilation + 1);
+    }
+    const int64_t at = plane * pool_.window.in_count() + origin * inner;
+    const T* from = context.input<T>(0) + (converts() ? 0 : at);
+    if (converts()) {
+      read(context, at, (limit - origin) * inner, places[0], steps);
+      from = places[0];
+    }
+    int64_t rows = 1;  // slabs of the axis at hand
+    for (int64_t d = 0; d < outer_; ++d) {
+      const bool last_one = d + 1 == outer_;
+      T* const to = last_one ? places[3] + row_.pad_begin : places[1 + d % 2];
+      const int64_t pitch = last_one ? pitch_ : inner, begin = d == 0 ? first : 0, end = d == 0 ? last : axes_[d].out;
+      for (int64_t slab = 0; slab < rows; ++slab)
+        fold_axis(d, begin, end, from + slab * axes_[d].in * inner, d == 0 ? origin : 0, inner,
+                  to + slab * (end - begin) * pitch, pitch, fold);
+      rows *= end - begin;
+      from = to;
+      if (!last_one) inner /= axes_[d + 1].in;
+    }
+    const int64_t rows_before = rows / (last - first) * (plane * axes_[0].out + first), out = rows_before * row_.out;
+    T* const y = open(context, out, places[4]);
+    fold({.x = from - row_.pad_begin,
+          .x_pitch = pitch_,
+          .shift = row_.dilation,
+          .count = row_.kernel,
+          .stride = row_.stride,
+          .y = y,
+          .y_pitch = row_.out,
+          .n = row_.out,
+          .rows = rows});
+    close(context, out, rows, rows_before % std::max<int64_t>(1, std::ssize(row_divisors_)), 0, row_.out, y, steps);
+  }
+
+  // Slices of `inner` elements along axis d, whose first one in `from` is `origin`.
+  template <typename T>
+  void fold_axis(int64_t d, int64_t begin, int64_t end, const T* from, int64_t origin, int64_t inner, T* to,
+                 int64_t pitch, PoolFold<T> fold) const {
+    const WindowAxis& axis = axes_[d];
+    for (int64_t out = begin; out < end;) {
+      const Inside& inside = inside_[d][out];
+      int64_t same = 1;  // outputs with all taps are folded at once
+      while (inside.count() == axis.kernel && out + same < end && inside_[d][out + same].count() == axis.kernel) ++same;
+      fold({.x = from + (inside.begin - origin) * inner,
+            .x_pitch = axis.stride * inner,
+            .shift = axis.dilation * inner,
+            .count = inside.count(),
+            .stride = 1,
+            .y = to + (out - begin) * pitch,
+            .y_pitch = pitch,
+            .n = inner,
+            .rows = same});
+      out += same;
+    }
+  }
+
+  // Outputs [begin, end) of a plane of one axis.
+  template <typename T>
+  void run_piece(KernelContext& context, int64_t plane, int64_t begin, int64_t end, PoolFold<T> fold, T start,
+                 const Steps& steps, T* const* places) const {
+    // The line has elements [first, last) of the image. Those outside of [low, high) are padding.
+    const int64_t first = begin * row_.stride - row_.pad_begin;
+    const int64_t last = (end - 1) * row_.stride - row_.pad_begin + row_.reach() + (row_.stride == 2 ? 1 : 0);
+    const int64_t low = std::max<int64_t>(0, first), high = std::min(row_.in, last), at = plane * row_.in + low;
+    const T* line = context.input<T>(0) + (converts() ? 0 : at);
+    if (converts() || low != first || high != last) {
+      T* const inside = places[0] + (low - first);
+      std::fill(places[0], inside, start);
+      std::fill(inside + (high - low), places[0] + (last - first), start);
+      if (converts()) {
+        read(context, at, high - low, inside, steps);
+      } else {
+        std::copy_n(line, high - low, inside);
+      }
+      line = places[0];
+    }
+    const int64_t out = plane * row_.out + begin;
+    T* const y = open(context, out, places[4]);
+    fold({.x = line, .shift = row_.dilation, .count = row_.kernel, .stride = row_.stride, .y = y, .n = end - begin});
+    close(context, out, 1, 0, begin, end - begin, y, steps);
+  }
+
+  // Elements [at, at + n) of the image in `buffer`.
+  template <typename T>
+  void read(KernelContext& context, int64_t at, int64_t n, T* buffer, const Steps& steps) const {
+    if constexpr (std::is_same_v<T, float>) {
+      if (bytes_) {
+        quantize_table().dequantize(context.input<uint8_t>(0) + at, steps.x, n, buffer);
+      } else {
+        read_floats(type_, context.inputs[0], at, n, buffer);
+      }
+    }
   }
   // Where outputs from `at` on are made; close() puts them where they belong.
   template <typename T>
   T* open(KernelContext& context, int64_t at, T* buffer) const {
-    if constexpr (std::is_same_v<T, float>) {
-      return bytes_ ? buffer : begin_floats(type_, context.outputs[0], at, buffer);
-    }
+    if (converts()) return buffer;
     return context.output<T>(0) + at;
   }
-  void close(KernelContext& context, int64_t at, int64_t n, const float* y, const Steps& steps) const {
-    if (!bytes_) return end_floats(type_, context.outputs[0], at, n, y);
-    quantize_table().quantize(y, steps.y, n, context.output<uint8_t>(0) + at);
+  // `rows` rows from row `row` of a plane on, the n outputs from `column` on of each.
+  template <typename T>
+  void close(KernelContext& context, int64_t at, int64_t rows, int64_t row, int64_t column, int64_t n, T* y,
+             const Steps& steps) const {
+    if constexpr (std::is_same_v<T, float>) {
+      if (!maximum()) pool_table().divide(y, divisors_.data() + column, row_divisors_.data() + row, rows, n);
+      if (bytes_) return quantize_table().quantize(y, steps.y, rows * n, context.output<uint8_t>(0) + at);
+      end_floats(type_, context.outputs[0], at, rows * n, y);
+    }
   }
 
   const PoolDesc pool_;
+  const std::vector<WindowAxis>& axes_;
+  const WindowAxis& row_;  // the last axis
   const DataType type_;
   const std::optional<ByteOperands> bytes_;
-  const WindowAxis row_;  // the last axis
-  int64_t rows_ = 0;      // of the output
-  // AveragePool: the taps of each output along the last axis.
-  std::vector<float> divisors_;
+  const std::vector<std::vector<Inside>> inside_;  // of each output along each axis
+  const int slots_;
+  int64_t outer_ = 0;  // axes before the last one
+  // AveragePool: the taps of each output along the last axis, and of each row of a plane along the others.
+  std::vector<float> divisors_, row_divisors_;
+  int64_t pitch_ = 0;  // elements of a row with its padding
+  int64_t block_ = 1;  // outputs along the first axis that are made at a time
+  int64_t sizes_[kPlaces] = {};
+  size_t slot_bytes_ = 0;
 };
 
 Status match_windows(const PoolDesc& pool, const Shape& y) {
   TENON_UNSUPPORTED_IF(pool.window.axes.empty() || y.element_count() == 0, "There are no windows.");
-  for (const WindowAxis& axis : pool.window.axes)
-    for (int64_t out = 0; out < axis.out; ++out)
-      TENON_UNSUPPORTED_IF(Inside(axis, out).count() == 0, "Some windows hold no input.");
-  TENON_UNSUPPORTED_IF(pool.window.axes.back().reach() > kLine / 2, "The windows are {} elements wide.",
+  for (const std::vector<Inside>& along : insides_of(pool.window))
+    for (const Inside& inside : along) TENON_UNSUPPORTED_IF(inside.count() == 0, "Some windows hold no input.");
+  TENON_UNSUPPORTED_IF(pool.window.axes.back().reach() > kWidestWindow, "The windows are {} elements wide.",
                        pool.window.axes.back().reach());
   return {};
 }
@@ -253,7 +330,8 @@ Status match_plain_pool(const KernelNode& node) {
 
 Result<std::unique_ptr<Kernel>> create_plain_pool(const KernelNode& node) {
   TENON_TRY_ASSIGN(PoolDesc pool, read_pool(*node.node, node.inputs[0].shape));
-  return std::unique_ptr<Kernel>(std::make_unique<PlainPool>(std::move(pool), node.inputs[0].type, std::nullopt));
+  return std::unique_ptr<Kernel>(
+      std::make_unique<PlainPool>(std::move(pool), node.inputs[0].type, std::nullopt, scratch_slots(node)));
 }
 
 Status match_byte_pool(const KernelNode& node) {
@@ -280,7 +358,8 @@ Result<std::unique_ptr<Kernel>> create_byte_pool(const KernelNode& node) {
   ByteOperands bytes;
   TENON_TRY_ASSIGN(bytes.x, ref::byte_tensor(node, form.x[0], node.inputs[0].type));
   TENON_TRY_ASSIGN(bytes.y, ref::byte_tensor(node, form.y, node.outputs[0].type));
-  return std::unique_ptr<Kernel>(std::make_unique<PlainPool>(std::move(desc.pool), node.inputs[0].type, bytes));
+  return std::unique_ptr<Kernel>(
+      std::make_unique<PlainPool>(std::move(desc.pool), node.inputs[0].type, bytes, scratch_slots(node)));
 }
 
 }  // namespace tenon::cpu::nn
