@@ -18,6 +18,13 @@ struct IntegerTable {
   void (*sign64)(const int64_t* x, int64_t* y, int64_t n);
   // 1 where x is not 0.
   void (*bool_from_float)(const float* x, uint8_t* y, int64_t n);
+  // The low bits of x cut off to an int32, whose lowest value takes the place of NaN and what does not fit.
+  void (*int8_from_float)(const float* x, uint8_t* y, int64_t n);
+  void (*int16_from_float)(const float* x, uint16_t* y, int64_t n);
+  // 1 where the lower 15 bits of x are more than `limit`: a NaN of 16 bits, if that is infinity.
+  void (*is_beyond16)(const uint16_t* x, uint16_t limit, uint8_t* y, int64_t n);
+  // Ten rounds of Philox 4x32 on blocks of four words: words[k * blocks + b] is word k of block b.
+  void (*philox)(uint32_t key0, uint32_t key1, uint32_t* words, int64_t blocks);
   // Indices below 0 count from the end of an axis. False where one of them is outside of it.
   bool (*wrap)(int64_t* indices, int64_t n, int64_t length);
   // Whether each is one more than the one before it.

@@ -3,6 +3,8 @@
 #include "ep/cpu/ops/loops.h"
 #include "ep/cpu/simd/isa.h"
 
+#define TENON_INLINE inline __attribute__((always_inline))
+
 namespace tenon::cpu::TENON_ISA_NAMESPACE {
 
 namespace {
@@ -57,6 +59,46 @@ void sign64(const int64_t* x, int64_t* y, int64_t n) {
 void bool_from_float(const float* x, uint8_t* y, int64_t n) {
   TENON_INDEPENDENT_LOOP
   for (int64_t i = 0; i < n; ++i) y[i] = x[i] != 0.0f ? 1 : 0;
+}
+
+template <typename T>
+void small_from_float(const float* x, T* y, int64_t n) {
+  constexpr float kLimit = 0x1p31f;
+  TENON_INDEPENDENT_LOOP
+  for (int64_t i = 0; i < n; ++i) {
+    const float v = x[i];
+    const int32_t whole = v >= -kLimit && v < kLimit ? static_cast<int32_t>(v) : -0x7fffffff - 1;
+    y[i] = static_cast<T>(whole);
+  }
+}
+
+void is_beyond16(const uint16_t* x, uint16_t limit, uint8_t* y, int64_t n) {
+  TENON_INDEPENDENT_LOOP
+  for (int64_t i = 0; i < n; ++i) y[i] = (x[i] & 0x7fff) > limit ? 1 : 0;
+}
+
+struct PhiloxBlock {
+  uint32_t x[4], k0, k1;
+
+  TENON_INLINE void round() {
+    const uint64_t p0 = uint64_t{0xD2511F53} * x[0], p1 = uint64_t{0xCD9E8D57} * x[2];
+    x[0] = static_cast<uint32_t>(p1 >> 32) ^ x[1] ^ k0, x[1] = static_cast<uint32_t>(p1);
+    x[2] = static_cast<uint32_t>(p0 >> 32) ^ x[3] ^ k1, x[3] = static_cast<uint32_t>(p0);
+    k0 += 0x9E3779B9;
+    k1 += 0xBB67AE85;
+  }
+};
+
+void philox(uint32_t key0, uint32_t key1, uint32_t* words, int64_t blocks) {
+  uint32_t *const a = words, *const b = words + blocks, *const c = words + 2 * blocks, *const d = words + 3 * blocks;
+  TENON_INDEPENDENT_LOOP
+  for (int64_t i = 0; i < blocks; ++i) {
+    PhiloxBlock block{{a[i], b[i], c[i], d[i]}, key0, key1};
+    // A loop of rounds would keep compilers from making vectors of blocks.
+    block.round(), block.round(), block.round(), block.round(), block.round();
+    block.round(), block.round(), block.round(), block.round(), block.round();
+    a[i] = block.x[0], b[i] = block.x[1], c[i] = block.x[2], d[i] = block.x[3];
+  }
 }
 
 bool wrap(int64_t* indices, int64_t n, int64_t length) {
@@ -117,6 +159,10 @@ const IntegerTable integer_table = {
     &abs64,
     &sign64,
     &bool_from_float,
+    &small_from_float<uint8_t>,
+    &small_from_float<uint16_t>,
+    &is_beyond16,
+    &philox,
     &wrap,
     &is_run,
     &is_one_value,

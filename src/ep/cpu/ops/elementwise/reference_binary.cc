@@ -1,7 +1,9 @@
 // Elementwise operators of several tensors with broadcasting: arithmetic, comparisons, logic, Where, Clip.
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstring>
+#include <utility>
 
 #include "ep/cpu/ops/elementwise/broadcast.h"
 #include "ep/cpu/ops/loops.h"
@@ -34,6 +36,36 @@ template <typename T>
 inline constexpr bool is_common =
     std::is_same_v<T, float> || std::is_same_v<T, int32_t> || std::is_same_v<T, int64_t> || std::is_same_v<T, Bool>;
 
+// Whole numbers of at least 0 as one exponent for all: y = a^exponent. Integers wrap around. y may be a.
+template <typename U>
+void raise(const U* a, uint64_t exponent, U* y, int64_t count) {
+  constexpr int64_t kPiece = 512;
+  std::array<U, kPiece> bases, results;
+  const auto times = [](U* to, const U* by, int64_t n) {
+    if constexpr (sizeof(U) == 8) {
+      auto* const wide = reinterpret_cast<int64_t*>(to);
+      integer_table().wide[static_cast<int>(WideOp::kMul)](wide, 1, reinterpret_cast<const int64_t*>(by), 1, wide, n);
+    } else {
+      for (int64_t i = 0; i < n; ++i) to[i] *= by[i];
+    }
+  };
+  for (int64_t at = 0; at < count; at += kPiece) {
+    const int64_t n = std::min(kPiece, count - at);
+    std::copy_n(a + at, n, bases.begin());
+    std::fill_n(results.begin(), n, U(1));
+    bool first = true;
+    for (uint64_t rest = exponent; rest != 0; rest >>= 1) {
+      if ((rest & 1) != 0 && std::exchange(first, false)) {
+        std::copy_n(bases.begin(), n, results.begin());
+      } else if ((rest & 1) != 0) {
+        times(results.data(), bases.data(), n);
+      }
+      if (rest > 1) times(bases.data(), bases.data(), n);
+    }
+    std::copy_n(results.begin(), n, y + at);
+  }
+}
+
 // Op::apply(a, b, &ok) on Compute<A>, Compute<B>. An Op that names a WideOp has loops of its own for int64.
 template <typename Op, typename A, typename B, typename Y>
 bool loop(const void* a, const void* b, void* y, int64_t count, int64_t a_step, int64_t b_step) {
@@ -43,6 +75,13 @@ bool loop(const void* a, const void* b, void* y, int64_t count, int64_t a_step, 
   if constexpr (std::is_same_v<A, int64_t> && std::is_same_v<B, int64_t> && requires { Op::kWide; }) {
     integer_table().wide[static_cast<int>(Op::kWide)](left, a_step, right, b_step, to, count);
     return true;
+  }
+  if constexpr (requires { Op::kRaises; } && std::is_integral_v<A> && std::is_integral_v<B>) {
+    if (a_step == 1 && b_step == 0 && count > 0 && *right >= B(0)) {
+      using U = std::make_unsigned_t<A>;
+      raise(reinterpret_cast<const U*>(left), static_cast<uint64_t>(*right), reinterpret_cast<U*>(to), count);
+      return true;
+    }
   }
   if constexpr (is_common<A> && std::is_same_v<A, B>) {
     if (a_step == 1 && b_step == 1) return steps<Op>(left, right, to, count, 1, 1);
@@ -127,6 +166,7 @@ struct ModFloored {
   }
 };
 struct Pow {
+  static constexpr bool kRaises = true;
   template <typename A, typename B>
   static A apply(A a, B b, bool& ok) {
     if constexpr (std::is_integral_v<A> && std::is_integral_v<B>) {

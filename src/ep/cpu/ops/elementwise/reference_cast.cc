@@ -6,7 +6,7 @@
 #include "ep/cpu/ops/loops.h"
 #include "ep/cpu/ops/reference_kernel.h"
 #include "ep/cpu/ops/small_types.h"
-#include "ep/cpu/simd/elementwise.h"
+#include "ep/cpu/simd/integers.h"
 #include "ops/elementwise.h"
 
 namespace tenon::cpu::ref {
@@ -58,22 +58,12 @@ To convert(From value) {
   }
 }
 
-// Float32 to a type of fewer bits than int32, by way of int32.
-template <typename To>
-void narrow_loop(const void* x, void* y, int64_t count) {
-  constexpr int64_t kPiece = 512;
-  std::array<int32_t, kPiece> whole;
-  for (int64_t begin = 0; begin < count; begin += kPiece) {
-    const int64_t n = std::min(kPiece, count - begin);
-    eltwise_table().int32_from_float(static_cast<const float*>(x) + begin, whole.data(), n);
-    for (int64_t i = 0; i < n; ++i) static_cast<To*>(y)[begin + i] = static_cast<To>(whole[i]);
-  }
-}
-
 template <typename From, typename To>
 void loop(const void* x, void* y, int64_t count) {
-  if constexpr (std::is_same_v<From, float> && std::is_integral_v<To> && sizeof(To) < 4)
-    return narrow_loop<To>(x, y, count);
+  if constexpr (std::is_same_v<From, float> && std::is_integral_v<To> && sizeof(To) == 1)
+    return integer_table().int8_from_float(static_cast<const float*>(x), static_cast<uint8_t*>(y), count);
+  if constexpr (std::is_same_v<From, float> && std::is_integral_v<To> && sizeof(To) == 2)
+    return integer_table().int16_from_float(static_cast<const float*>(x), static_cast<uint16_t*>(y), count);
   // y may be x where both have the same size.
   TENON_INDEPENDENT_LOOP
   for (int64_t i = 0; i < count; ++i) static_cast<To*>(y)[i] = convert<To>(static_cast<const From*>(x)[i]);

@@ -2,6 +2,7 @@
 #include "ep/cpu/ops/loops.h"
 #include "ep/cpu/ops/reference_kernel.h"
 #include "ep/cpu/ops/small_types.h"
+#include "ep/cpu/simd/doubles.h"
 #include "ep/cpu/simd/integers.h"
 #include "ops/activation_formula.h"
 #include "ops/elementwise.h"
@@ -46,6 +47,7 @@ void function_loop(const void* x, void* y, int64_t count, double alpha, double b
   T* to = static_cast<T*>(y);
   if constexpr (std::is_same_v<T, int64_t> && kFunction == Unary::kAbs) return integer_table().abs64(from, to, count);
   if constexpr (std::is_same_v<T, int64_t> && kFunction == Unary::kSign) return integer_table().sign64(from, to, count);
+  if constexpr (std::is_same_v<T, double> && kFunction == Unary::kSqrt) return double_table().roots(from, to, count);
   const C a = static_cast<C>(alpha), b = static_cast<C>(beta);
   TENON_INDEPENDENT_LOOP
   for (int64_t i = 0; i < count; ++i) {
@@ -84,14 +86,13 @@ template <typename Op, typename X, typename Y>
 void loop(const void* x, void* y, int64_t count, double, double) {
   const X* from = static_cast<const X*>(x);
   Y* to = static_cast<Y*>(y);
-  TENON_INDEPENDENT_LOOP
-  for (int64_t i = 0; i < count; ++i) {
-    if constexpr (requires { Op::apply_bits(from[i]); }) {
-      to[i] = Y(Op::apply_bits(from[i]));
-    } else {
-      to[i] = Y(Op::apply(static_cast<Compute<X>>(from[i])));
-    }
+  if constexpr (is_half<X> && requires { Op::kOfBits; }) {
+    // Without widening.
+    integer_table().is_beyond16(&from->bits, X(std::numeric_limits<float>::infinity()).bits, &to->bits, count);
+    return;
   }
+  TENON_INDEPENDENT_LOOP
+  for (int64_t i = 0; i < count; ++i) to[i] = Y(Op::apply(static_cast<Compute<X>>(from[i])));
 }
 
 template <typename Op, typename Types>
@@ -136,9 +137,7 @@ struct BitwiseNot {
   }
 };
 struct IsNaN {
-  // Of 16 bits, without widening.
-  static bool apply_bits(Float16 x) { return (x.bits & 0x7fff) > 0x7c00; }
-  static bool apply_bits(BFloat16 x) { return (x.bits & 0x7fff) > 0x7f80; }
+  static constexpr bool kOfBits = true;  // a number of 16 bits is NaN beyond infinity's
   template <typename T>
   static bool apply(T x) {
     return std::isnan(x);

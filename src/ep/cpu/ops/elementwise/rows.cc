@@ -7,6 +7,7 @@
 #include "ep/cpu/ops/narrow/operands.h"
 #include "ep/cpu/ops/vector_kernel.h"
 #include "ep/cpu/simd/convert.h"
+#include "ep/cpu/simd/doubles.h"
 #include "ep/cpu/simd/elementwise.h"
 #include "ep/cpu/simd/integers.h"
 #include "ops/activation_formula.h"
@@ -231,11 +232,33 @@ CastLoop cast_loop(DataType from, DataType to) {
       return [](const void* x, void* y, int64_t n) {
         eltwise_table().int32_from_float(static_cast<const float*>(x), static_cast<int32_t*>(y), n);
       };
+    if (to == DataType::kUint8 || to == DataType::kInt8)
+      return [](const void* x, void* y, int64_t n) {
+        integer_table().int8_from_float(static_cast<const float*>(x), static_cast<uint8_t*>(y), n);
+      };
+    if (to == DataType::kUint16 || to == DataType::kInt16)
+      return [](const void* x, void* y, int64_t n) {
+        integer_table().int16_from_float(static_cast<const float*>(x), static_cast<uint16_t*>(y), n);
+      };
     if (to == DataType::kBool)
       return [](const void* x, void* y, int64_t n) {
         integer_table().bool_from_float(static_cast<const float*>(x), static_cast<uint8_t*>(y), n);
       };
   }
+  // By way of an odd float32, which rounds to float16 as the number itself does.
+  if (from == DataType::kDouble && to == DataType::kFloat16)
+    return [](const void* x, void* y, int64_t n) {
+      alignas(64) float between[kNarrowBlock];
+      for (int64_t at = 0; at < n; at += kNarrowBlock) {
+        const int64_t part = std::min(kNarrowBlock, n - at);
+        double_table().round_to_odd(static_cast<const double*>(x) + at, between, part);
+        convert_table().float16_from_float(between, static_cast<uint16_t*>(y) + at, part);
+      }
+    };
+  if (from == DataType::kDouble && to == DataType::kInt64)
+    return [](const void* x, void* y, int64_t n) {
+      double_table().int64_from_double(static_cast<const double*>(x), static_cast<int64_t*>(y), n);
+    };
   return nullptr;
 }
 

@@ -7,6 +7,7 @@
 #include <random>
 
 #include "ep/cpu/simd/elementwise.h"
+#include "ep/cpu/simd/integers.h"
 
 namespace tenon::cpu {
 
@@ -51,6 +52,16 @@ void sine_cosine(float turn, float& sine, float& cosine) {
 }
 
 }  // namespace
+
+void philox_chunk(PhiloxKey key, uint64_t stream, uint64_t chunk, PhiloxChunk& words) {
+  for (int64_t b = 0; b < kPhiloxBlocks; ++b) {
+    words[b] = static_cast<uint32_t>(b);
+    words[b + kPhiloxBlocks] = static_cast<uint32_t>(chunk);
+    words[b + 2 * kPhiloxBlocks] = static_cast<uint32_t>(stream) ^ static_cast<uint32_t>(chunk >> 32);
+    words[b + 3 * kPhiloxBlocks] = static_cast<uint32_t>(stream >> 32);
+  }
+  integer_table().philox(key.words[0], key.words[1], words.data(), kPhiloxBlocks);
+}
 
 Draws::Draws(std::optional<float> seed) : seeded_(seed.has_value()) {
   const uint64_t bits = seed ? std::bit_cast<uint32_t>(*seed) : fresh_key();

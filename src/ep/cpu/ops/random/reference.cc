@@ -1,6 +1,7 @@
 // Random numbers: RandomNormal, RandomUniform, their Like forms, Bernoulli and Multinomial. A tensor is cut into chunks
 // of fixed length, so that its numbers do not depend on the threads.
 #include <algorithm>
+#include <cstring>
 
 #include "ep/cpu/ops/random/draws.h"
 #include "ep/cpu/ops/reference_access.h"
@@ -56,24 +57,49 @@ Result<RefImpl> make_random(RefNode& node) {
   return impl;
 }
 
+// Whether each of n draws is below its probability, x[first + i].
+using Decide = void (*)(const void* x, int64_t first, const double* drawn, int64_t n, uint8_t* yes);
+
+template <typename T>
+void decide(const void* x, int64_t first, const double* drawn, int64_t n, uint8_t* yes) {
+  const T* const from = static_cast<const T*>(x) + first;
+  for (int64_t i = 0; i < n; ++i) yes[i] = drawn[i] < static_cast<double>(static_cast<Compute<T>>(from[i])) ? 1 : 0;
+}
+
+// Writes `one` where yes, else zeros, for elements of the size of a T.
+template <typename T>
+void write_ones(const uint8_t* yes, int64_t n, const std::byte* one, std::byte* y) {
+  T value;
+  std::memcpy(&value, one, sizeof(T));
+  auto* const to = reinterpret_cast<T*>(y);
+  for (int64_t i = 0; i < n; ++i) to[i] = yes[i] != 0 ? value : T(0);
+}
+
 Result<RefImpl> make_bernoulli(RefNode& node) {
   TENON_TRY(require_inputs(node, 1));
   TENON_TRY(require_output(node, 0, node.inputs[0].shape));
-  TENON_TRY_ASSIGN(const ReadNumber read, input_reader(node, 0));
+  const auto chosen = select(FloatTypes(), node.inputs[0].type, []<typename T>() -> Decide { return &decide<T>; });
   TENON_TRY_ASSIGN(const WriteNumber write, output_writer(node, 0));
+  std::array<std::byte, 8> one{};
+  write(one.data(), 0, 1);
+  const auto bytes = static_cast<int64_t>(data_type_size(node.outputs[0].type));
+  const auto write_all = bytes == 8   ? &write_ones<uint64_t>
+                         : bytes == 4 ? &write_ones<uint32_t>
+                         : bytes == 2 ? &write_ones<uint16_t>
+                                      : &write_ones<uint8_t>;
   RefImpl impl;
-  impl.run = [read, write, draws = std::make_shared<Draws>(read_seed(*node.node)),
+  impl.run = [chosen, write_all, one, bytes, draws = std::make_shared<Draws>(read_seed(*node.node)),
               count = node.inputs[0].shape.element_count()](KernelContext& context) -> Status {
     const Draws::Stream stream = draws->next_run();
     constexpr int64_t kEach = kDraws<double>;
     context.pool->parallel_for(chunks_of(count, kEach), kGrain, [&](int64_t begin, int64_t end) {
       std::array<double, kEach> drawn;
+      std::array<uint8_t, kEach> yes;
       for (int64_t chunk = begin; chunk < end; ++chunk) {
         draw_uniform(stream, chunk, std::span(drawn));
-        const int64_t first = chunk * kEach, last = std::min(count, first + kEach);
-        for (int64_t i = first; i < last; ++i) {
-          write(context.outputs[0], i, drawn[i - first] < read(context.inputs[0], i) ? 1 : 0);
-        }
+        const int64_t first = chunk * kEach, n = std::min(count - first, kEach);
+        chosen(context.inputs[0], first, drawn.data(), n, yes.data());
+        write_all(yes.data(), n, one.data(), context.output<std::byte>(0) + first * bytes);
       }
     });
     return {};

@@ -16,4 +16,8 @@ Result<std::unique_ptr<Kernel>> create_log_sum_exp(const KernelNode& node);
 Status match_reduce_integers(const KernelNode& node);
 Result<std::unique_ptr<Kernel>> create_reduce_integers(const KernelNode& node);
 
+// Reductions of float64, and ReduceProd of float32.
+Status match_reduce_doubles(const KernelNode& node);
+Result<std::unique_ptr<Kernel>> create_reduce_doubles(const KernelNode& node);
+
 }  // namespace tenon::cpu::nn

@@ -4,6 +4,7 @@
 
 #include "ep/cpu/ops/reference_access.h"
 #include "ep/cpu/ops/sample/grid.h"
+#include "ep/cpu/simd/doubles.h"
 #include "ops/sample.h"
 
 namespace tenon::cpu::ref {
@@ -146,6 +147,8 @@ Result<RefImpl> make_affine_grid(RefNode& node) {
     };
     const int64_t row = n > 0 ? image[static_cast<int>(n - 1)] : 1;
     if (positions == 0) return {};
+    std::vector<double> places(row);  // along the innermost axis
+    for (int64_t j = 0; j < row; ++j) places[j] = coordinate(j, row);
     constexpr int64_t kGrain = 4096;
     context.pool->parallel_for(
         desc.batch * positions / row, std::max<int64_t>(1, kGrain / row), [&](int64_t begin, int64_t end) {
@@ -164,8 +167,13 @@ Result<RefImpl> make_affine_grid(RefNode& node) {
               for (int64_t d = 0; d < n; ++d) base[d] += factor(d, k) * coordinate(rest % length, length);
               rest /= length;
             }
+            if (out.type == DataType::kFloat) {
+              auto* const to = static_cast<float*>(y) + item * row * n;
+              double_table().affine_line(places.data(), row, slope.data(), base.data(), n, to);
+              continue;
+            }
             for (int64_t j = 0; j < row; ++j) {
-              const double x = coordinate(j, row);
+              const double x = places[j];
               for (int64_t d = 0; d < n; ++d) write(y, (item * row + j) * n + d, slope[d] * x + base[d]);
             }
           }

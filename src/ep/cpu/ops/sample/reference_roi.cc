@@ -1,6 +1,7 @@
 // Regions of an image, each made the same size: RoiAlign and MaxRoiPool.
 #include <algorithm>
 #include <atomic>
+#include <vector>
 
 #include "ep/cpu/ops/gather/indices.h"
 #include "ep/cpu/ops/reference_access.h"
@@ -73,6 +74,31 @@ constexpr int64_t kMostSamples = 64;
 using AlignRegion = Status (*)(const RoiDesc& desc, const void* x, const void* rois, int64_t region, int64_t image,
                                void* y);
 
+// Points that are kept for all channels: those of a bin at least fit, or are made for each channel again.
+constexpr int64_t kMostPoints = 4096;
+
+// The value of a bin of one channel.
+template <typename R, typename T>
+R bin_value(const Point<R>* points, int64_t count, const T* image, bool max) {
+  if (max) {
+    // As the standard has it: the largest weighted element, not the largest interpolated one.
+    R most = -std::numeric_limits<R>::infinity();
+    for (int64_t i = 0; i < count; ++i)
+#pragma GCC unroll 4
+      for (int k = 0; k < 4; ++k)
+        most = std::max(most, points[i].weight[k] * static_cast<R>(image[points[i].offset[k]]));
+    return most;
+  }
+  R sum = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    R parts[4];
+#pragma GCC unroll 4
+    for (int k = 0; k < 4; ++k) parts[k] = points[i].weight[k] * static_cast<R>(image[points[i].offset[k]]);
+    sum += parts[0] + parts[1] + parts[2] + parts[3];
+  }
+  return sum;
+}
+
 template <typename T>
 Status align_region(const RoiDesc& desc, const void* x, const void* rois, int64_t region, int64_t image, void* y) {
   using R = Real<T>;
@@ -88,34 +114,29 @@ Status align_region(const RoiDesc& desc, const void* x, const void* rois, int64_
   const int64_t plane = desc.height * desc.width, bins = desc.out_height * desc.out_width;
   const T* const from = static_cast<const T*>(x) + image * desc.channels * plane;
   T* const to = static_cast<T*>(y) + region * desc.channels * bins;
-  const auto count = static_cast<R>(std::max<int64_t>(1, across.samples * down.samples));
-  // Sums stand in a block of channels, so that a point is computed once for all of them.
-  constexpr int64_t kBlock = 64;
-  R sums[kBlock];
-  for (int64_t first = 0; first < desc.channels; first += kBlock) {
-    const int64_t channels = std::min(kBlock, desc.channels - first);
-    for (int64_t bin = 0; bin < bins; ++bin) {
-      std::fill_n(sums, channels, desc.max ? -std::numeric_limits<R>::infinity() : R(0));
-      for (int64_t i = 0; i < down.samples; ++i) {
-        for (int64_t j = 0; j < across.samples; ++j) {
-          const Point<R> p =
-              point_at(down.at(bin / desc.out_width, i), across.at(bin % desc.out_width, j), desc.height, desc.width);
-          for (int64_t c = 0; c < channels; ++c) {
-            const T* const image_plane = from + (first + c) * plane;
-            R parts[4];
-            for (int k = 0; k < 4; ++k) parts[k] = p.weight[k] * static_cast<R>(image_plane[p.offset[k]]);
-            if (desc.max) {
-              // As the standard has it: the largest weighted element, not the largest interpolated one.
-              for (R part : parts) sums[c] = std::max(sums[c], part);
-            } else {
-              sums[c] += parts[0] + parts[1] + parts[2] + parts[3];
-            }
-          }
+  const int64_t samples = across.samples * down.samples;
+  const auto count = static_cast<R>(std::max<int64_t>(1, samples));
+  const auto point_of = [&](int64_t bin, int64_t sample) {
+    const int64_t i = sample / across.samples, j = sample % across.samples;
+    return point_at(down.at(bin / desc.out_width, i), across.at(bin % desc.out_width, j), desc.height, desc.width);
+  };
+  // A block of bins at a time, whose points are computed once for all channels; the points of large bins in blocks.
+  const int64_t bins_a_block = std::max<int64_t>(1, kMostPoints / std::max<int64_t>(1, samples));
+  std::vector<Point<R>> points(std::min(kMostPoints, bins * std::max<int64_t>(1, samples)));
+  std::vector<R> sums(samples > kMostPoints ? desc.channels : 0);
+  for (int64_t first = 0; first < bins; first += bins_a_block) {
+    const int64_t block = std::min(bins_a_block, bins - first);
+    std::fill(sums.begin(), sums.end(), desc.max ? -std::numeric_limits<R>::infinity() : R(0));
+    for (int64_t s = 0; s < std::max<int64_t>(1, samples); s += kMostPoints) {
+      const int64_t part = std::min(kMostPoints, samples - s);
+      for (int64_t b = 0; b < block; ++b)
+        for (int64_t i = 0; i < part; ++i) points[b * part + i] = point_of(first + b, s + i);
+      for (int64_t c = 0; c < desc.channels; ++c) {
+        for (int64_t b = 0; b < block; ++b) {
+          R value = bin_value(points.data() + b * part, part, from + c * plane, desc.max);
+          if (!sums.empty()) value = sums[c] = desc.max ? std::max(sums[c], value) : sums[c] + value;
+          to[c * bins + first + b] = T(samples == 0 ? R(0) : desc.max ? value : value / count);
         }
-      }
-      const bool nothing = across.samples * down.samples == 0;
-      for (int64_t c = 0; c < channels; ++c) {
-        to[(first + c) * bins + bin] = T(nothing ? R(0) : desc.max ? sums[c] : sums[c] / count);
       }
     }
   }
@@ -192,24 +213,38 @@ double scaled(double number, float scale, DataType type) {
 
 template <typename T>
 void pool_region(const RoiDesc& desc, const void* x, const double* roi, int64_t region, void* y) {
+  using F = std::conditional_t<std::is_same_v<T, double>, double, float>;
+  using C = Compute<T>;
   const int64_t plane = desc.height * desc.width, bins = desc.out_height * desc.out_width;
   const T* const from = static_cast<const T*>(x) + static_cast<int64_t>(roi[0]) * desc.channels * plane;
   T* const to = static_cast<T*>(y) + region * desc.channels * bins;
-  using F = std::conditional_t<std::is_same_v<T, double>, double, float>;
-  for (int64_t bin = 0; bin < bins; ++bin) {
-    const Span rows = bin_of<F>(roi[2], roi[4], desc.out_height, bin / desc.out_width, desc.height);
-    const Span columns = bin_of<F>(roi[1], roi[3], desc.out_width, bin % desc.out_width, desc.width);
+  std::vector<Span> columns(desc.out_width);
+  Span all{desc.width, 0};
+  for (int64_t j = 0; j < desc.out_width; ++j) {
+    columns[j] = bin_of<F>(roi[1], roi[3], desc.out_width, j, desc.width);
+    all = {std::min(all.begin, columns[j].begin), std::max(all.end, columns[j].end)};
+  }
+  const int64_t width = std::max<int64_t>(0, all.end - all.begin);
+  std::vector<C> line(width);  // the largest element of each column
+  for (int64_t i = 0; i < desc.out_height; ++i) {
+    const Span rows = bin_of<F>(roi[2], roi[4], desc.out_height, i, desc.height);
     for (int64_t c = 0; c < desc.channels; ++c) {
-      bool any = false;
-      T largest(0.0);
-      for (int64_t i = rows.begin; i < rows.end; ++i) {
-        for (int64_t j = columns.begin; j < columns.end; ++j) {
-          const T value = from[c * plane + i * desc.width + j];
-          if (!any || static_cast<Compute<T>>(value) > static_cast<Compute<T>>(largest)) largest = value;
-          any = true;
-        }
+      const T* const image = from + c * plane + all.begin;
+      if (rows.begin < rows.end) std::copy_n(image + rows.begin * desc.width, width, line.begin());
+      for (int64_t k = rows.begin + 1; k < rows.end; ++k) {
+        const T* const row = image + k * desc.width;
+        for (int64_t j = 0; j < width; ++j)
+          line[j] = static_cast<C>(row[j]) > line[j] ? static_cast<C>(row[j]) : line[j];
       }
-      to[c * bins + bin] = largest;
+      for (int64_t j = 0; j < desc.out_width; ++j) {
+        const Span bin{columns[j].begin - all.begin, columns[j].end - all.begin};
+        C largest(0);
+        if (rows.begin < rows.end && bin.begin < bin.end) {
+          largest = line[bin.begin];
+          for (int64_t k = bin.begin + 1; k < bin.end; ++k) largest = line[k] > largest ? line[k] : largest;
+        }
+        to[c * bins + i * desc.out_width + j] = T(largest);
+      }
     }
   }
 }

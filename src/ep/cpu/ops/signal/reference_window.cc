@@ -1,5 +1,6 @@
 // Tables for signals: HannWindow, HammingWindow, BlackmanWindow and MelWeightMatrix.
 #include <algorithm>
+#include <cstring>
 #include <numbers>
 
 #include "ep/cpu/ops/gather/indices.h"
@@ -28,14 +29,17 @@ Result<RefImpl> make_window(RefNode& node) {
     TENON_INVALID_IF(size < 0, "{} has the size {}.", op, size);
     TENON_TRY_ASSIGN(void* const y, open_output(context, out, 0, Shape{size}));
     const auto period = static_cast<double>(desc.periodic ? size : size - 1);
-    for (int64_t n = 0; n < size; ++n) {
-      double sum = desc.coefficients[0];
-      for (int k = 1; k < 3; ++k) {
-        if (desc.coefficients[k] == 0) continue;
-        sum += desc.coefficients[k] * std::cos(2 * std::numbers::pi * k * static_cast<double>(n) / period);
+    constexpr int64_t kGrain = 512;
+    context.pool->parallel_for(size, kGrain, [&](int64_t begin, int64_t end) {
+      for (int64_t n = begin; n < end; ++n) {
+        double sum = desc.coefficients[0];
+        for (int k = 1; k < 3; ++k) {
+          if (desc.coefficients[k] == 0) continue;
+          sum += desc.coefficients[k] * std::cos(2 * std::numbers::pi * k * static_cast<double>(n) / period);
+        }
+        write(y, n, sum);
       }
-      write(y, n, sum);
-    }
+    });
     return {};
   };
   return impl;
@@ -64,14 +68,16 @@ Status run_mel(const MelPlan& plan, KernelContext& context) {
   const int64_t rows = length / 2 + 1;
   TENON_TRY(Shape({rows, bins}).checked_element_count().status());
   TENON_TRY_ASSIGN(void* const y, open_output(context, plan.out, 0, Shape{rows, bins}));
-  for (int64_t i = 0; i < rows * bins; ++i) plan.write(y, i, 0);
+  std::memset(y, 0, rows * bins * static_cast<int64_t>(data_type_size(plan.out.type)));  // zero in every type
   const double step = (high - low) / static_cast<double>(bins + 2);
   const auto row_of = [&](int64_t edge) {
     const double hertz = hertz_of(low + step * static_cast<double>(edge));
     return std::floor(static_cast<double>(length + 1) * hertz / static_cast<double>(rate));
   };
+  double edges[3] = {0, row_of(0), row_of(1)};
   for (int64_t m = 0; m < bins; ++m) {
-    const double edges[3] = {row_of(m), row_of(m + 1), row_of(m + 2)};
+    std::rotate(edges, edges + 1, edges + 3);
+    edges[2] = row_of(m + 2);
     for (double edge : edges) {
       TENON_INVALID_IF(!(edge >= 0 && edge < static_cast<double>(rows)),
                        "MelWeightMatrix has an edge at row {} of its {}: a frequency is below 0 or above half the "

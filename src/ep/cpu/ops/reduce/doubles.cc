@@ -1,0 +1,142 @@
+// Reductions of float64, and ReduceProd of float32, whose products are float64 until their end.
+#include <algorithm>
+#include <cmath>
+
+#include "ep/cpu/ops/reduce/problem.h"
+#include "ep/cpu/ops/reduce/rows.h"
+#include "ep/cpu/ops/vector_kernel.h"
+#include "ep/cpu/simd/doubles.h"
+
+namespace tenon::cpu::nn {
+
+namespace {
+
+constexpr int64_t kGrain = 16384;  // elements read by a chunk
+
+struct Row {
+  std::string_view op_type;
+  WideReduction reduction;
+};
+
+constexpr Row kRows[] = {
+    {"ReduceSum", WideReduction::kSum},
+    {"ReduceMean", WideReduction::kSum},
+    {"ReduceMax", WideReduction::kMax},
+    {"ReduceMin", WideReduction::kMin},
+    {"ReduceL1", WideReduction::kL1},
+    {"ReduceL2", WideReduction::kSumSquare},
+    {"ReduceLogSum", WideReduction::kSum},
+    {"ReduceProd", WideReduction::kProd},
+    {"ReduceSumSquare", WideReduction::kSumSquare},
+};
+
+const Row* find_row(std::string_view op_type) {
+  const auto* const row = std::find_if(std::begin(kRows), std::end(kRows),
+                                       [&](const Row& candidate) { return candidate.op_type == op_type; });
+  return row == std::end(kRows) ? nullptr : row;
+}
+
+// The loops over rows and over columns.
+template <typename T>
+struct Loops {
+  void (*rows)(const T* x, T* y, int64_t rows, int64_t n) = nullptr;
+  void (*columns)(const T* x, T* y, int64_t n, int64_t inner, int64_t first, int64_t last) = nullptr;
+
+  void run(const Pass& p, const T* x, T* y, ThreadPool& pool) const {
+    if (p.inner == 1) {
+      pool.parallel_for(p.outer, std::max<int64_t>(1, kGrain / p.n),
+                        [&](int64_t begin, int64_t end) { rows(x + begin * p.n, y + begin, end - begin, p.n); });
+      return;
+    }
+    const int64_t width = std::max<int64_t>(64, kGrain / p.n / 64 * 64);
+    const int64_t parts = (p.inner + width - 1) / width;
+    const int64_t grain = std::max<int64_t>(1, kGrain / (p.n * std::min(width, p.inner)));
+    pool.parallel_for(p.outer * parts, grain, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t outer = i / parts, first = i % parts * width;
+        columns(x + outer * p.n * p.inner, y + outer * p.inner, p.n, p.inner, first, std::min(p.inner, first + width));
+      }
+    });
+  }
+};
+
+Loops<double> loops_of(WideReduction reduction) {
+  const auto at = static_cast<size_t>(reduction);
+  return {double_table().reduce_rows[at], double_table().reduce_columns[at]};
+}
+
+class DoubleReduceKernel final : public Kernel {
+ public:
+  DoubleReduceKernel(const Problem& problem, const Row& row, int64_t reduced)
+      : problem_(problem), row_(row), reduced_(static_cast<double>(reduced)) {}
+
+  Status run(KernelContext& context) const override {
+    const auto* x = context.input<double>(0);
+    auto* const y = context.output<double>(0);
+    WideReduction last = row_.reduction;
+    if (problem_.first) {
+      auto* const between = reinterpret_cast<double*>(context.scratch);
+      loops_of(last).run(*problem_.first, x, between, *context.pool);
+      if (last == WideReduction::kSumSquare || last == WideReduction::kL1) last = WideReduction::kSum;
+      x = between;
+    }
+    loops_of(last).run(problem_.last, x, y, *context.pool);
+    const int64_t n = problem_.last.result();
+    if (row_.op_type == "ReduceMean") std::transform(y, y + n, y, [this](double sum) { return sum / reduced_; });
+    if (row_.op_type == "ReduceL2") double_table().roots(y, y, n);
+    if (row_.op_type == "ReduceLogSum") std::transform(y, y + n, y, [](double sum) { return std::log(sum); });
+    return {};
+  }
+  size_t scratch_bytes() const override { return problem_.first ? problem_.first->result() * sizeof(double) : 0; }
+  std::string_view name() const override {
+    return problem_.first ? "reduce twice f64" : problem_.last.inner == 1 ? "reduce rows f64" : "reduce columns f64";
+  }
+
+ private:
+  const Problem problem_;
+  const Row& row_;
+  const double reduced_;  // elements that make one result
+};
+
+class ProductKernel final : public Kernel {
+ public:
+  explicit ProductKernel(const Pass& pass) : pass_(pass) {}
+  Status run(KernelContext& context) const override {
+    const Loops<float> loops{double_table().product_rows, double_table().product_columns};
+    loops.run(pass_, context.input<float>(0), context.output<float>(0), *context.pool);
+    return {};
+  }
+  std::string_view name() const override { return pass_.inner == 1 ? "product of rows" : "product of columns"; }
+
+ private:
+  const Pass pass_;
+};
+
+}  // namespace
+
+Status match_reduce_doubles(const KernelNode& node) {
+  const TensorSpec &x = input_spec(node, 0), &y = output_spec(node, 0);
+  const bool product = node.node->op_type == "ReduceProd" && x.type == DataType::kFloat;
+  TENON_UNSUPPORTED_IF(
+      x.type != y.type || (x.type != DataType::kDouble && !product) || find_row(node.node->op_type) == nullptr,
+      "{} of {} has no loop in float64.", node.node->op_type, data_type_name(x.type));
+  TENON_UNSUPPORTED_IF(x.layout != Layout::kPlain || y.layout != Layout::kPlain || y.dynamic || !y.present(),
+                       "A tensor is not plain, or its size is not known beforehand.");
+  TENON_TRY_ASSIGN(const Problem problem, reduction_problem(node));
+  TENON_UNSUPPORTED_IF(product && problem.first.has_value(), "The reduced axes are in two places.");
+  return {};
+}
+
+Result<std::unique_ptr<Kernel>> create_reduce_doubles(const KernelNode& node) {
+  TENON_TRY_ASSIGN(const Problem problem, reduction_problem(node));
+  const Shape &x = input_spec(node, 0).shape, &y = output_spec(node, 0).shape;
+  TENON_INVALID_IF(y.element_count() != problem.last.result(),
+                   "The output of shape {} does not have the {} elements that remain.", y.to_string(),
+                   problem.last.result());
+  if (input_spec(node, 0).type == DataType::kFloat)
+    return std::unique_ptr<Kernel>(std::make_unique<ProductKernel>(problem.last));
+  return std::unique_ptr<Kernel>(std::make_unique<DoubleReduceKernel>(problem, *find_row(node.node->op_type),
+                                                                      x.element_count() / y.element_count()));
+}
+
+}  // namespace tenon::cpu::nn

@@ -1,0 +1,37 @@
+// Loops of one thread over float64, and reductions of float32 that are computed in it.
+#pragma once
+
+#include <cstdint>
+
+namespace tenon::cpu {
+
+enum class WideReduction : uint8_t { kSum, kMax, kMin, kSumSquare, kL1, kProd };
+inline constexpr int kWideReductionCount = static_cast<int>(WideReduction::kProd) + 1;
+
+struct DoubleTable {
+  // One value for each row of n contiguous ones. A NaN makes a maximum or a minimum NaN.
+  void (*reduce_rows[kWideReductionCount])(const double* x, double* y, int64_t rows, int64_t n);
+  // y[column] over x[n][inner], columns [first, last).
+  void (*reduce_columns[kWideReductionCount])(const double* x, double* y, int64_t n, int64_t inner, int64_t first,
+                                              int64_t last);
+  // Products of float32, rounded at their end.
+  void (*product_rows)(const float* x, float* y, int64_t rows, int64_t n);
+  void (*product_columns)(const float* x, float* y, int64_t n, int64_t inner, int64_t first, int64_t last);
+  // y may be x.
+  void (*roots)(const double* x, double* y, int64_t n);
+  // y = e^(x - top), and the sum of these; x is no more than top. y may be x.
+  double (*exponentials)(const double* x, double* y, int64_t n, double top);
+  // y = x * factor. y may be x.
+  void (*scale)(const double* x, double* y, int64_t n, double factor);
+  // y[i * axes + d] = slope[d] * x[i] + base[d] in float32, for one, two or three axes.
+  void (*affine_line)(const double* x, int64_t n, const double* slope, const double* base, int64_t axes, float* y);
+  // Float32 whose last bit is set where it is not exact, so that rounding it to float16 rounds as if only once. Not for
+  // results below the smallest normal float32.
+  void (*round_to_odd)(const double* x, float* y, int64_t n);
+  // Cuts fractions off; the lowest integer for NaN and what does not fit.
+  void (*int64_from_double)(const double* x, int64_t* y, int64_t n);
+};
+
+const DoubleTable& double_table();
+
+}  // namespace tenon::cpu

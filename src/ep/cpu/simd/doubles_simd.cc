@@ -1,0 +1,207 @@
+#include "ep/cpu/simd/doubles.h"
+
+#include "ep/cpu/ops/loops.h"
+#include "ep/cpu/simd/f8.h"
+
+namespace tenon::cpu::TENON_ISA_NAMESPACE {
+
+namespace {
+
+using DF64 = hn::CappedTag<double, 8>;
+using DHalf = hn::Rebind<float, DF64>;
+using DI64 = hn::RebindToSigned<DF64>;
+using V = hn::Vec<DF64>;
+constexpr int64_t kDoubles = HWY_MAX_BYTES >= 64 ? 8 : HWY_MAX_BYTES / 8;
+
+TENON_INLINE V load(const double* p) { return hn::LoadU(DF64(), p); }
+TENON_INLINE V load(const float* p) { return hn::PromoteTo(DF64(), hn::LoadU(DHalf(), p)); }
+
+// How a reduction starts and takes one more value, of vectors and of single numbers; values taken before join like it.
+template <WideReduction kReduction>
+struct Reducer {
+  static constexpr double kStart = kReduction == WideReduction::kMax    ? -__builtin_huge_val()
+                                   : kReduction == WideReduction::kMin  ? __builtin_huge_val()
+                                   : kReduction == WideReduction::kProd ? 1.0
+                                                                        : 0.0;
+  static TENON_INLINE V take(V sum, V x) {
+    if constexpr (kReduction == WideReduction::kMax)
+      return hn::IfThenElse(hn::Or(hn::Lt(sum, x), hn::IsNaN(x)), x, sum);
+    if constexpr (kReduction == WideReduction::kMin)
+      return hn::IfThenElse(hn::Or(hn::Lt(x, sum), hn::IsNaN(x)), x, sum);
+    if constexpr (kReduction == WideReduction::kSumSquare) return hn::MulAdd(x, x, sum);
+    if constexpr (kReduction == WideReduction::kL1) return hn::Add(sum, hn::Abs(x));
+    if constexpr (kReduction == WideReduction::kProd) return hn::Mul(sum, x);
+    if constexpr (kReduction == WideReduction::kSum) return hn::Add(sum, x);
+  }
+  static TENON_INLINE double take_one(double sum, double x) {
+    if constexpr (kReduction == WideReduction::kMax) return sum < x || x != x ? x : sum;
+    if constexpr (kReduction == WideReduction::kMin) return x < sum || x != x ? x : sum;
+    if constexpr (kReduction == WideReduction::kSumSquare) return sum + x * x;
+    if constexpr (kReduction == WideReduction::kL1) return sum + __builtin_fabs(x);
+    if constexpr (kReduction == WideReduction::kProd) return sum * x;
+    if constexpr (kReduction == WideReduction::kSum) return sum + x;
+  }
+  static constexpr WideReduction kJoin =
+      kReduction == WideReduction::kSumSquare || kReduction == WideReduction::kL1 ? WideReduction::kSum : kReduction;
+};
+
+template <WideReduction kReduction, typename T>
+void reduce_rows(const T* x, T* y, int64_t rows, int64_t n) {
+  using R = Reducer<kReduction>;
+  using Join = Reducer<R::kJoin>;
+  for (int64_t row = 0; row < rows; ++row, x += n) {
+    V sums[4];
+    for (V& sum : sums) sum = hn::Set(DF64(), R::kStart);
+    int64_t i = 0;
+    for (; i + 4 * kDoubles <= n; i += 4 * kDoubles)
+      for (int j = 0; j < 4; ++j) sums[j] = R::take(sums[j], load(x + i + j * kDoubles));
+    for (; i + kDoubles <= n; i += kDoubles) sums[0] = R::take(sums[0], load(x + i));
+    alignas(64) double lanes[kDoubles];
+    hn::Store(Join::take(Join::take(sums[0], sums[1]), Join::take(sums[2], sums[3])), DF64(), lanes);
+    double result = lanes[0];
+    for (int64_t j = 1; j < kDoubles; ++j) result = Join::take_one(result, lanes[j]);
+    for (; i < n; ++i) result = R::take_one(result, static_cast<double>(x[i]));
+    y[row] = static_cast<T>(result);
+  }
+}
+
+TENON_INLINE void store(V v, double* p) { hn::StoreU(v, DF64(), p); }
+TENON_INLINE void store(V v, float* p) { hn::StoreU(hn::DemoteTo(DHalf(), v), DHalf(), p); }
+
+template <WideReduction kReduction, int kVectors, typename T>
+void reduce_block(const T* x, T* y, int64_t n, int64_t inner) {
+  using R = Reducer<kReduction>;
+  V sums[kVectors];
+  for (V& sum : sums) sum = hn::Set(DF64(), R::kStart);
+  for (int64_t k = 0; k < n; ++k, x += inner)
+    for (int j = 0; j < kVectors; ++j) sums[j] = R::take(sums[j], load(x + j * kDoubles));
+  for (int j = 0; j < kVectors; ++j) store(sums[j], y + j * kDoubles);
+}
+
+template <WideReduction kReduction, typename T>
+void reduce_columns(const T* x, T* y, int64_t n, int64_t inner, int64_t first, int64_t last) {
+  using R = Reducer<kReduction>;
+  int64_t i = first;
+  for (; i + 8 * kDoubles <= last; i += 8 * kDoubles) reduce_block<kReduction, 8>(x + i, y + i, n, inner);
+  for (; i + kDoubles <= last; i += kDoubles) reduce_block<kReduction, 1>(x + i, y + i, n, inner);
+  for (; i < last; ++i) {
+    double result = R::kStart;
+    for (int64_t k = 0; k < n; ++k) result = R::take_one(result, static_cast<double>(x[k * inner + i]));
+    y[i] = static_cast<T>(result);
+  }
+}
+
+void roots(const double* x, double* y, int64_t n) {
+  TENON_INDEPENDENT_LOOP
+  for (int64_t i = 0; i < n; ++i) y[i] = __builtin_sqrt(x[i]);
+}
+
+// e^x for x of at most 0: 2^k times a series of what is left, which lies within half a binary digit.
+TENON_INLINE V exponential(V x) {
+  const DF64 d;
+  // Below this e^x is no normal number.
+  const auto vanishes = hn::Lt(x, hn::Set(d, -708.0));
+  const V bounded = hn::Max(x, hn::Set(d, -708.0));
+  const V k = hn::Round(hn::Mul(bounded, hn::Set(d, 1.4426950408889634)));
+  V r = hn::NegMulAdd(k, hn::Set(d, 6.93147180369123816490e-01), bounded);
+  r = hn::NegMulAdd(k, hn::Set(d, 1.90821492927058770002e-10), r);
+  constexpr double kSeries[] = {
+      1.0 / 6227020800, 1.0 / 479001600, 1.0 / 39916800, 1.0 / 3628800, 1.0 / 362880, 1.0 / 40320, 1.0 / 5040,
+      1.0 / 720,        1.0 / 120,       1.0 / 24,       1.0 / 6,       1.0 / 2,      1.0,         1.0};
+  V sum = hn::Set(d, kSeries[0]);
+#pragma GCC unroll 16
+  for (int i = 1; i < 14; ++i) sum = hn::MulAdd(sum, r, hn::Set(d, kSeries[i]));
+  const auto exponent = hn::Add(hn::ConvertTo(DI64(), k), hn::Set(DI64(), 1023));
+  const V result = hn::Mul(sum, hn::BitCast(d, hn::ShiftLeft<52>(exponent)));
+  // A NaN is no number less than another, and its sum is NaN.
+  return hn::IfThenElse(hn::IsNaN(x), x, hn::IfThenElse(vanishes, hn::Zero(d), result));
+}
+
+double exponentials(const double* x, double* y, int64_t n, double top) {
+  const DF64 d;
+  const V shift = hn::Set(d, top);
+  V sums[2] = {hn::Zero(d), hn::Zero(d)};
+  int64_t i = 0;
+  for (; i + 2 * kDoubles <= n; i += 2 * kDoubles) {
+    for (int j = 0; j < 2; ++j) {
+      const V e = exponential(hn::Sub(load(x + i + j * kDoubles), shift));
+      sums[j] = hn::Add(sums[j], e);
+      store(e, y + i + j * kDoubles);
+    }
+  }
+  double sum = hn::GetLane(hn::SumOfLanes(d, hn::Add(sums[0], sums[1])));
+  for (; i < n; i += kDoubles) {
+    const int64_t count = n - i < kDoubles ? n - i : kDoubles;
+    alignas(64) double lanes[kDoubles] = {};
+    for (int64_t j = 0; j < count; ++j) lanes[j] = x[i + j] - top;
+    hn::Store(exponential(hn::Load(d, lanes)), d, lanes);
+    for (int64_t j = 0; j < count; ++j) {
+      y[i + j] = lanes[j];
+      sum += lanes[j];
+    }
+  }
+  return sum;
+}
+
+void scale(const double* x, double* y, int64_t n, double factor) {
+  TENON_INDEPENDENT_LOOP
+  for (int64_t i = 0; i < n; ++i) y[i] = x[i] * factor;
+}
+
+void affine_line(const double* x, int64_t n, const double* slope, const double* base, int64_t axes, float* y) {
+  const DF64 d;
+  const DHalf f;
+  const auto at = [&](int64_t i, int64_t k) {
+    return hn::DemoteTo(f, hn::MulAdd(hn::Set(d, slope[k]), load(x + i), hn::Set(d, base[k])));
+  };
+  int64_t i = 0;
+  if (axes == 2) {
+    for (; i + kDoubles <= n; i += kDoubles) hn::StoreInterleaved2(at(i, 0), at(i, 1), f, y + 2 * i);
+  } else if (axes == 3) {
+    for (; i + kDoubles <= n; i += kDoubles) hn::StoreInterleaved3(at(i, 0), at(i, 1), at(i, 2), f, y + 3 * i);
+  }
+  for (; i < n; ++i)
+    for (int64_t k = 0; k < axes; ++k) y[i * axes + k] = static_cast<float>(slope[k] * x[i] + base[k]);
+}
+
+void round_to_odd(const double* x, float* y, int64_t n) {
+  constexpr uint64_t kLost = (uint64_t{1} << 29) - 1;  // the places that float32 lacks
+  TENON_INDEPENDENT_LOOP
+  for (int64_t i = 0; i < n; ++i) {
+    const auto bits = __builtin_bit_cast(uint64_t, x[i]);
+    const uint64_t odd = (bits | ((bits & kLost) + kLost)) & ~kLost;
+    y[i] = static_cast<float>(__builtin_bit_cast(double, odd));
+  }
+}
+
+void int64_from_double(const double* x, int64_t* y, int64_t n) {
+  constexpr double kLimit = 0x1p63;
+  constexpr int64_t kLowest = -0x7fffffffffffffff - 1;
+  TENON_INDEPENDENT_LOOP
+  for (int64_t i = 0; i < n; ++i) {
+    const double v = x[i];
+    const bool fits = v >= -kLimit && v < kLimit;
+    y[i] = fits ? static_cast<int64_t>(v) : kLowest;
+  }
+}
+
+}  // namespace
+
+extern const DoubleTable double_table;
+const DoubleTable double_table = {
+    {&reduce_rows<WideReduction::kSum, double>, &reduce_rows<WideReduction::kMax, double>,
+     &reduce_rows<WideReduction::kMin, double>, &reduce_rows<WideReduction::kSumSquare, double>,
+     &reduce_rows<WideReduction::kL1, double>, &reduce_rows<WideReduction::kProd, double>},
+    {&reduce_columns<WideReduction::kSum, double>, &reduce_columns<WideReduction::kMax, double>,
+     &reduce_columns<WideReduction::kMin, double>, &reduce_columns<WideReduction::kSumSquare, double>,
+     &reduce_columns<WideReduction::kL1, double>, &reduce_columns<WideReduction::kProd, double>},
+    &reduce_rows<WideReduction::kProd, float>,
+    &reduce_columns<WideReduction::kProd, float>,
+    &roots,
+    &exponentials,
+    &scale,
+    &affine_line,
+    &round_to_odd,
+    &int64_from_double};
+
+}  // namespace tenon::cpu::TENON_ISA_NAMESPACE

@@ -1,0 +1,164 @@
+#include "ep/cpu/simd/doubles.h"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "ep/cpu/ops/reference_types.h"
+#include "ep/cpu/simd/test_tables.h"
+
+TENON_TEST_TABLES(DoubleTable, double_table)
+
+namespace tenon::cpu {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+class Doubles : public testing::TestWithParam<Isa> {
+ protected:
+  const DoubleTable& table() const { return double_table_of(GetParam()); }
+};
+
+std::vector<double> numbers(int64_t n) {
+  std::vector<double> x(n);
+  for (int64_t i = 0; i < n; ++i) x[i] = static_cast<double>(i * 37 % 101) / 64 - 0.7;
+  return x;
+}
+
+double reduced(WideReduction reduction, const std::vector<double>& values) {
+  double sum = reduction == WideReduction::kProd ? 1 : 0;
+  if (reduction == WideReduction::kMax) sum = -kInfinity;
+  if (reduction == WideReduction::kMin) sum = kInfinity;
+  for (double x : values) {
+    if (reduction == WideReduction::kSum) sum += x;
+    if (reduction == WideReduction::kL1) sum += std::abs(x);
+    if (reduction == WideReduction::kSumSquare) sum += x * x;
+    if (reduction == WideReduction::kProd) sum *= x;
+    if (reduction == WideReduction::kMax) sum = std::max(sum, x);
+    if (reduction == WideReduction::kMin) sum = std::min(sum, x);
+  }
+  return sum;
+}
+
+TEST_P(Doubles, ReduceRowsAndColumns) {
+  for (int r = 0; r < kWideReductionCount; ++r)
+    for (int64_t n : {1, 7, 8, 33, 70})
+      for (int64_t inner : {1, 9, 80}) {
+        const std::vector<double> x = numbers(n * inner);
+        std::vector<double> y(inner);
+        if (inner == 1) {
+          table().reduce_rows[r](x.data(), y.data(), 1, n);
+        } else {
+          table().reduce_columns[r](x.data(), y.data(), n, inner, 0, inner);
+        }
+        for (int64_t i = 0; i < inner; ++i) {
+          std::vector<double> values;
+          for (int64_t k = 0; k < n; ++k) values.push_back(x[k * inner + i]);
+          const double wanted = reduced(static_cast<WideReduction>(r), values);
+          ASSERT_NEAR(y[i], wanted, 1e-13 * std::max(1.0, std::abs(wanted))) << r << " " << n << " " << inner;
+        }
+      }
+}
+
+TEST_P(Doubles, OneNaNMakesAnExtremeNaN) {
+  for (WideReduction reduction : {WideReduction::kMax, WideReduction::kMin})
+    for (size_t at : {size_t{0}, size_t{5}, size_t{40}, size_t{66}}) {
+      std::vector<double> x = numbers(67);
+      x[at] = NAN;
+      double y = 0;
+      table().reduce_rows[static_cast<int>(reduction)](x.data(), &y, 1, 67);
+      EXPECT_TRUE(std::isnan(y)) << at;
+    }
+}
+
+TEST_P(Doubles, ProductsOfFloatsDoNotUnderflowBetweenLanes) {
+  // Each lane alone would leave the range of float32.
+  std::vector<float> x(128);
+  for (int i = 0; i < 128; ++i) x[i] = i % 2 == 0 ? 1e4f : 1e-4f;
+  float y = 0;
+  table().product_rows(x.data(), &y, 1, 128);
+  EXPECT_NEAR(y, 1.0f, 1e-4f);
+}
+
+TEST_P(Doubles, ExponentialsOfEverySize) {
+  std::vector<double> x = {0, -1e-300, -0.3, -1, -12.5, -300, -707.9, -709, -kInfinity, NAN, -0.69, -55};
+  for (size_t n = 1; n <= x.size(); ++n) {
+    std::vector<double> y(n);
+    const double sum = table().exponentials(x.data(), y.data(), static_cast<int64_t>(n), 0);
+    double wanted = 0;
+    for (size_t i = 0; i < n; ++i) {
+      const double e = x[i] < -708 ? 0 : std::exp(x[i]);
+      wanted += e;
+      if (std::isnan(e)) {
+        ASSERT_TRUE(std::isnan(y[i]));
+      } else {
+        ASSERT_NEAR(y[i], e, 3e-16 * e) << x[i];
+      }
+    }
+    if (!std::isnan(wanted)) {
+      ASSERT_NEAR(sum, wanted, 1e-15 * wanted);
+    }
+    ASSERT_EQ(std::isnan(sum), std::isnan(wanted));
+  }
+}
+
+TEST_P(Doubles, AnOddFloatRoundsToFloat16AsTheNumberItself) {
+  std::vector<double> x = {0.0,   -0.0,      1e300, -1e300, 65519.999999999,
+                           65520, kInfinity, NAN,   1e-30,  5.9604644775390625e-08};
+  for (int i = 0; i < 0x7c00; i += 7) {
+    // Half way between two numbers, and a little beside it.
+    const double low = ref::Float16::decode(static_cast<uint16_t>(i));
+    const double high = ref::Float16::decode(static_cast<uint16_t>(i + 1));
+    for (double beside : {-0x1p-50, 0.0, 0x1p-50}) x.push_back((low + high) / 2 * (1 + beside));
+  }
+  std::vector<float> y(x.size());
+  table().round_to_odd(x.data(), y.data(), static_cast<int64_t>(x.size()));
+  for (size_t i = 0; i < x.size(); ++i) {
+    const ref::Float16 got(y[i]), wanted(x[i]);
+    if (std::isnan(x[i])) {
+      EXPECT_TRUE(std::isnan(y[i]));
+    } else {
+      ASSERT_EQ(got.bits, wanted.bits) << x[i];
+    }
+  }
+}
+
+TEST_P(Doubles, IntegersAreCutOff) {
+  const std::vector<double> x = {1.9, -1.9, 0x1p62, 0x1p63, -0x1p63, -0x1.8p63, NAN, kInfinity, -kInfinity, 1e17};
+  constexpr int64_t kLowest = std::numeric_limits<int64_t>::min();
+  const std::vector<int64_t> wanted = {1,       -1,      int64_t{1} << 62, kLowest, kLowest,
+                                       kLowest, kLowest, kLowest,          kLowest, 100000000000000000};
+  std::vector<int64_t> y(x.size());
+  table().int64_from_double(x.data(), y.data(), static_cast<int64_t>(x.size()));
+  EXPECT_EQ(y, wanted);
+}
+
+TEST_P(Doubles, LinesOfOneToThreeAxes) {
+  const std::vector<double> x = numbers(21);
+  const double slope[] = {0.5, -2, 3}, base[] = {1, 0.25, -1};
+  for (int64_t axes : {1, 2, 3}) {
+    std::vector<float> y(21 * axes);
+    table().affine_line(x.data(), 21, slope, base, axes, y.data());
+    for (int64_t i = 0; i < 21 * axes; ++i)
+      ASSERT_FLOAT_EQ(y[i], static_cast<float>(slope[i % axes] * x[i / axes] + base[i % axes]));
+  }
+}
+
+TEST_P(Doubles, RootsAndScales) {
+  const std::vector<double> x = {4, 0, 2.25, 9, 16, -1, 25, 36, 49, 64, 81};
+  std::vector<double> y(x.size());
+  table().roots(x.data(), y.data(), static_cast<int64_t>(x.size()));
+  EXPECT_EQ(y[2], 1.5);
+  EXPECT_TRUE(std::isnan(y[5]));
+  table().scale(x.data(), y.data(), static_cast<int64_t>(x.size()), 0.5);
+  EXPECT_EQ(y[10], 40.5);
+}
+
+INSTANTIATE_TEST_SUITE_P(Isas, Doubles, testing::ValuesIn(testable_isas()),
+                         [](const auto& info) { return isa_name(info.param); });
+
+}  // namespace
+}  // namespace tenon::cpu
