@@ -25,7 +25,7 @@ constexpr DataType kWidenedTypes[] = {DataType::kFloat16, DataType::kBfloat16};
 enum class Part : uint8_t {
   kNone,     // reads and writes the model's types: regions, control flow, sequences, random numbers, bits
   kCompute,  // computes in float32
-  kFollow,   // moves elements: in float32 where the first input's are
+  kFollow,   // moves or tests elements: in float32 where the first input's are
   kJoin,     // moves elements of several inputs: in float32 where any of them is
   kLook,     // reads types and shapes alone
   kCast,
@@ -57,6 +57,7 @@ constexpr PartRow kParts[] = {
     {"GatherND", Part::kFollow},
     {"Identity", Part::kFollow},
     {"If", Part::kNone},
+    {"IsNaN", Part::kFollow},
     {"Loop", Part::kNone},
     {"Multinomial", Part::kNone},
     {"Pad", Part::kFollow},

@@ -10,22 +10,24 @@ namespace {
 template <typename T>
 void widen(const uint16_t* x, float* y, int64_t n) {
   int64_t i = 0;
-  for (; i + 16 <= n; i += 16) {
-    const F8 a = T::load8(x + i), b = T::load8(x + i + 8);
-    store8(y + i, a);
-    store8(y + i + 8, b);
+  for (; i + 2 * kWide <= n; i += 2 * kWide) {
+    const FW a = T::load_wide(x + i), b = T::load_wide(x + i + kWide);
+    store_wide(y + i, a);
+    store_wide(y + i + kWide, b);
   }
+  for (; i + 8 <= n; i += 8) store8(y + i, T::load8(x + i));
   for (; i < n; ++i) y[i] = T::decode(x[i]);
 }
 
 template <typename T>
 void narrow(const float* x, uint16_t* y, int64_t n) {
   int64_t i = 0;
-  for (; i + 16 <= n; i += 16) {
-    const F8 a = load8(x + i), b = load8(x + i + 8);
-    T::store8(y + i, a);
-    T::store8(y + i + 8, b);
+  for (; i + 2 * kWide <= n; i += 2 * kWide) {
+    const FW a = load_wide(x + i), b = load_wide(x + i + kWide);
+    T::store_wide(y + i, a);
+    T::store_wide(y + i + kWide, b);
   }
+  for (; i + 8 <= n; i += 8) T::store8(y + i, load8(x + i));
   for (; i < n; ++i) y[i] = T::encode(x[i]);
 }
 

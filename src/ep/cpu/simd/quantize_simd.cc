@@ -32,6 +32,37 @@ TENON_INLINE hn::Vec<DU8> bytes_of(hn::Vec<DF32> x, const ByteStep& step, float 
   return hn::Xor(hn::TruncateTo(DU8(), hn::BitCast(u, q)), hn::Set(DU8(), step.flip));
 }
 
+#if HWY_ARCH_X86 && HWY_NATIVE_FMA
+// Four vectors at a time: packing saturates, so that quotients need no lower bound, and the zero point is added to half
+// as many vectors. A NaN, and a remainder of an infinity below zero, becomes the lowest integer.
+TENON_INLINE void quantize_four(const float* x, const ByteStep& step, float inverse, uint8_t* y) {
+  const DF32 f;
+  const hn::Repartition<int16_t, DI32> d16;
+  const hn::Repartition<uint8_t, DI32> d8;
+  const auto by = hn::Set(f, inverse), scale = hn::Set(f, step.scale);
+  const auto steps_of = [&](int part) {
+    const auto value = hn::LoadU(f, x + part * kLanes);
+    const auto near = hn::Min(hn::Set(f, 1000.0f), hn::Mul(value, by));
+    const auto quotient = hn::MulAdd(hn::NegMulAdd(near, scale, value), by, near);
+    return nearest_small(hn::Min(hn::Set(f, 1024.0f), quotient));
+  };
+  const auto zero = hn::Set(d16, static_cast<int16_t>(step.zero));
+  const auto low = hn::SaturatedAdd(hn::ReorderDemote2To(d16, steps_of(0), steps_of(1)), zero);
+  const auto high = hn::SaturatedAdd(hn::ReorderDemote2To(d16, steps_of(2), steps_of(3)), zero);
+  // Both packings work within blocks of 16 bytes: each has four bytes of each vector now.
+#if HWY_MAX_BYTES >= 64
+  alignas(64) static constexpr int32_t kOrder[16] = {0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15};
+  const hn::Vec<decltype(d8)> packed{_mm512_packus_epi16(low.raw, high.raw)};
+#else
+  alignas(32) static constexpr int32_t kOrder[8] = {0, 4, 1, 5, 2, 6, 3, 7};
+  const hn::Vec<decltype(d8)> packed{_mm256_packus_epi16(low.raw, high.raw)};
+#endif
+  const auto order = hn::SetTableIndices(DI32(), kOrder);
+  const auto bytes = hn::BitCast(d8, hn::TableLookupLanes(hn::BitCast(DI32(), packed), order));
+  hn::StoreU(hn::Xor(bytes, hn::Set(d8, step.flip)), d8, y);
+}
+#endif
+
 TENON_INLINE hn::Vec<DF32> floats_of(hn::Vec<DU8> x, const ByteStep& step) {
   const DF32 f;
   const auto whole = hn::ConvertTo(f, hn::PromoteTo(DI32(), hn::Xor(x, hn::Set(DU8(), step.flip))));
@@ -42,6 +73,10 @@ template <Quotient kQuotient>
 void quantize_by(const float* x, const ByteStep& step, int64_t count, uint8_t* y) {
   const float inverse = 1 / step.scale;
   int64_t i = 0;
+#if HWY_ARCH_X86 && HWY_NATIVE_FMA
+  if constexpr (kQuotient == Quotient::kProduct)
+    for (; i + 4 * kLanes <= count; i += 4 * kLanes) quantize_four(x + i, step, inverse, y + i);
+#endif
   for (; i + kLanes <= count; i += kLanes)
     hn::StoreU(bytes_of<kQuotient>(hn::LoadU(DF32(), x + i), step, inverse), DU8(), y + i);
   if (i == count) return;

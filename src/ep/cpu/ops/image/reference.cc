@@ -119,6 +119,18 @@ Result<RefImpl> make_col2im(RefNode& node) {
 
 // --- MaxUnpool
 
+// y[indices[i]] = x[i] for elements of the size of a T, until an index is outside [0, whole): its place, or count.
+template <typename T>
+int64_t scatter(const void* x, const int64_t* indices, int64_t count, int64_t whole, void* y) {
+  const T* const from = static_cast<const T*>(x);
+  T* const to = static_cast<T*>(y);
+  for (int64_t i = 0; i < count; ++i) {
+    if (static_cast<uint64_t>(indices[i]) >= static_cast<uint64_t>(whole)) return i;
+    to[indices[i]] = from[i];
+  }
+  return count;
+}
+
 Result<RefImpl> make_max_unpool(RefNode& node) {
   TENON_TRY(require_inputs(node, 2));
   TENON_INVALID_IF(node.inputs[1].type != DataType::kInt64, "MaxUnpool has indices of {}.",
@@ -136,15 +148,20 @@ Result<RefImpl> make_max_unpool(RefNode& node) {
     TENON_TRY_ASSIGN(void* const y, open_output(context, out, 0, desc.output));
     const auto bytes = static_cast<int64_t>(data_type_size(x.type));
     std::memset(y, 0, desc.output.element_count() * bytes);
-    const Strides strides = dense_strides(desc.output);
     const int64_t count = x.shape.element_count(), whole = desc.whole.element_count();
-    const bool same = desc.whole == desc.output;  // an index is then a place
+    const auto* const given_indices = context.input<int64_t>(1);
+    const auto outside = [&](int64_t i) {
+      return out_of_range("Index {} of MaxUnpool is outside [0, {}).", given_indices[i], whole);
+    };
+    if (desc.whole == desc.output) {  // an index is then a place
+      const auto place = bytes == 8 ? &scatter<uint64_t> : bytes == 4 ? &scatter<uint32_t> : &scatter<uint16_t>;
+      const int64_t placed = place(context.inputs[0], given_indices, count, whole, y);
+      return placed < count ? outside(placed) : Status();
+    }
+    const Strides strides = dense_strides(desc.output);
     for (int64_t i = 0; i < count; ++i) {
-      const int64_t index = context.input<int64_t>(1)[i];
-      if (index < 0 || index >= whole) {
-        return out_of_range("Index {} of MaxUnpool is outside [0, {}).", index, whole);
-      }
-      int64_t offset = same ? index : 0, rest = same ? 0 : index;
+      int64_t offset = 0, rest = given_indices[i];
+      if (rest < 0 || rest >= whole) return outside(i);
       for (int d = desc.whole.rank() - 1; rest > 0; --d) {
         offset += rest % desc.whole[d] * strides[d];
         rest /= desc.whole[d];

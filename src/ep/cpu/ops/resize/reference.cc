@@ -1,6 +1,7 @@
 // Resize and Upsample: nearest, linear and cubic along any set of axes, with antialiasing.
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "base/checked.h"
 #include "base/system.h"
@@ -119,7 +120,7 @@ struct RoundedSum {
   static Weight prepare(double weight) { return static_cast<Weight>(weight); }
   Sum<T> value = 0;
   void add(Weight weight, T element) { value += weight * static_cast<Sum<T>>(element); }
-  double rounded() const { return static_cast<double>(std::round(value)); }
+  T rounded() const { return store<T>(static_cast<double>(std::round(value))); }
 };
 template <typename T>
   requires(sizeof(T) == 1)
@@ -131,8 +132,92 @@ struct RoundedSum<T> {
   }
   int64_t value = int64_t{1} << (kPlaces - 1);
   void add(Weight weight, T element) { value += weight * element; }
-  double rounded() const { return static_cast<double>(value >> kPlaces); }
+  T rounded() const {
+    using Limits = std::numeric_limits<T>;
+    return static_cast<T>(std::clamp<int64_t>(value >> kPlaces, Limits::min(), Limits::max()));
+  }
 };
+
+// Bytes that are weighted side by side, which compilers make vectors of: neighbours in a row, or one of each of as many
+// rows.
+constexpr int64_t kSide = 16;
+
+// One axis: outer matrices of `in` rows of `inner` bytes become matrices of `out` rows.
+template <typename T>
+struct ByteAxis {
+  const Taps& axis;
+  int64_t outer, out, inner;
+  std::vector<int32_t> weights;  // of RoundedSum
+  std::vector<int64_t> rows;     // that the taps read
+
+  ByteAxis(const Taps& taps, int64_t outer_count, int64_t out_count, int64_t inner_count)
+      : axis(taps), outer(outer_count), out(out_count), inner(inner_count) {
+    for (double weight : axis.weight) weights.push_back(static_cast<int32_t>(RoundedSum<T>::prepare(weight)));
+    for (int64_t index : axis.index) rows.push_back(index / axis.stride);
+  }
+  // Whether sums fit 32 bits: those of weights that are not far from 1.
+  bool fits() const {
+    constexpr int64_t kMost = (int64_t{1} << 31) - (int64_t{1} << RoundedSum<T>::kPlaces);
+    for (size_t first = 0; first < weights.size(); first += axis.width) {
+      int64_t sum = 0;
+      for (int64_t k = 0; k < axis.width; ++k) sum += std::abs(int64_t{weights[first + k]});
+      if (sum * 255 > kMost) return false;
+    }
+    return true;
+  }
+
+  void run(const T* x, T* y, ThreadPool& pool) const {
+    if (inner >= kSide) {
+      pool.parallel_for(outer * out, std::max<int64_t>(1, 4 * kGrain / inner), [&](int64_t begin, int64_t end) {
+        for (int64_t row = begin; row < end; ++row) {
+          const T* const matrix = x + row / out * axis.in * inner;
+          T* const to = y + row * inner;
+          for (int64_t j = 0; j + kSide <= inner; j += kSide) weigh(row % out, matrix + j, inner, to + j);
+          // The last ones overlap others.
+          if (inner % kSide != 0) weigh(row % out, matrix + inner - kSide, inner, to + inner - kSide);
+        }
+      });
+      return;
+    }
+    // Element e of kSide matrices side by side.
+    const int64_t in_bytes = axis.in * inner, out_bytes = out * inner;
+    pool.parallel_for((outer + kSide - 1) / kSide, 1, [&](int64_t begin, int64_t end) {
+      std::vector<T> side(in_bytes * kSide);
+      T results[kSide];
+      for (int64_t block = begin; block < end; ++block) {
+        const int64_t first = block * kSide, count = std::min(kSide, outer - first);
+        for (int64_t s = 0; s < count; ++s)
+          for (int64_t e = 0; e < in_bytes; ++e) side[e * kSide + s] = x[(first + s) * in_bytes + e];
+        for (int64_t e = 0; e < out_bytes; ++e) {
+          weigh(e / inner, side.data() + e % inner * kSide, inner * kSide, results);
+          for (int64_t s = 0; s < count; ++s) y[(first + s) * out_bytes + e] = results[s];
+        }
+      }
+    });
+  }
+
+ private:
+  // kSide neighbours of row `row` of the output, of rows that lie `stride` apart.
+  void weigh(int64_t row, const T* x, int64_t stride, T* y) const {
+    int32_t sums[kSide];
+    std::fill_n(sums, kSide, 1 << (RoundedSum<T>::kPlaces - 1));
+    for (int64_t k = row * axis.width; k < (row + 1) * axis.width; ++k) {
+      const T* const from = x + rows[k] * stride;
+      const int32_t weight = weights[k];
+      for (int64_t s = 0; s < kSide; ++s) sums[s] += weight * from[s];
+    }
+    constexpr int32_t kLow = std::numeric_limits<T>::min(), kHigh = std::numeric_limits<T>::max();
+    for (int64_t s = 0; s < kSide; ++s)
+      y[s] = static_cast<T>(std::clamp(sums[s] >> RoundedSum<T>::kPlaces, kLow, kHigh));
+  }
+};
+
+// Whether some elements lie beyond the input.
+bool any_outside(const std::vector<Taps>& taps) {
+  return std::any_of(taps.begin(), taps.end(), [](const Taps& axis) {
+    return std::find(axis.outside.begin(), axis.outside.end(), true) != axis.outside.end();
+  });
+}
 
 // Antialiased integers, one axis at a time from the last to the first, as ONNX Runtime does it: the result of each axis
 // is rounded to the nearest integer before the next axis reads it. `scratch` has room for most_between() elements
@@ -144,12 +229,23 @@ void interpolate_axes(const void* x, void* y, const std::vector<Taps>& taps, con
   for (int d = 0; d < out.rank(); ++d) shape[d] = taps[d].in;
   const auto* from = static_cast<const T*>(x);
   T* buffers[2] = {reinterpret_cast<T*>(scratch), reinterpret_cast<T*>(scratch) + *most_between(taps, out)};
+  const auto stays = [&](int d) { return taps[d].width == 1 && taps[d].in == out[d]; };
+  const bool outside = any_outside(taps);
+  int last = 0;  // the axis that is computed last: into y, if y has no elements from outside
+  while (last < out.rank() && stays(last)) ++last;
   for (int d = out.rank() - 1; d >= 0; --d) {
     const Taps& axis = taps[d];
-    if (axis.width == 1 && axis.in == out[d]) continue;
+    if (stays(d)) continue;
     int64_t outer = 1, inner = 1;
     for (int k = 0; k < out.rank(); ++k) (k < d ? outer : inner) *= k == d ? 1 : shape[k];
-    T* const to = from == buffers[0] ? buffers[1] : buffers[0];
+    T* const to = d == last && !outside ? static_cast<T*>(y) : from == buffers[0] ? buffers[1] : buffers[0];
+    shape[d] = out[d];
+    if constexpr (sizeof(T) == 1) {
+      if (const ByteAxis<T> bytes(axis, outer, out[d], inner); bytes.fits()) {
+        bytes.run(std::exchange(from, to), to, pool);
+        continue;
+      }
+    }
     std::vector<typename RoundedSum<T>::Weight> weights(axis.weight.size());
     std::transform(axis.weight.begin(), axis.weight.end(), weights.begin(), &RoundedSum<T>::prepare);
     // Where each tap's elements begin, from the first element of a matrix of `inner` columns on.
@@ -157,25 +253,32 @@ void interpolate_axes(const void* x, void* y, const std::vector<Taps>& taps, con
     for (size_t k = 0; k < sources.size(); ++k) sources[k] = axis.index[k] / axis.stride * inner;
     const int64_t grain = std::max<int64_t>(1, kGrain / std::max<int64_t>(1, inner));
     pool.parallel_for(outer * out[d], grain, [&](int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end; ++row) {
-        const T* const matrix = from + row / out[d] * axis.in * inner;
-        const int64_t first = row % out[d] * axis.width;
+      const T* matrix = from + begin / out[d] * axis.in * inner;
+      int64_t first = begin % out[d] * axis.width;
+      for (int64_t row = begin; row < end; ++row, first += axis.width) {
+        if (first == out[d] * axis.width) {
+          first = 0;
+          matrix += axis.in * inner;
+        }
         for (int64_t j = 0; j < inner; ++j) {
           RoundedSum<T> sum;
           for (int64_t k = first; k < first + axis.width; ++k) sum.add(weights[k], matrix[sources[k] + j]);
-          to[row * inner + j] = store<T>(sum.rounded());
+          to[row * inner + j] = sum.rounded();
         }
       }
     });
-    shape[d] = out[d];
     from = to;
   }
   const int64_t count = out.element_count();
+  if (!outside) {
+    if (last == out.rank()) std::copy_n(from, count, static_cast<T*>(y));
+    return;
+  }
   Strides at{};
   for (int64_t e = 0; e < count; ++e) {
-    bool outside = false;
-    for (int d = 0; d < out.rank(); ++d) outside |= taps[d].outside[at[d]];
-    static_cast<T*>(y)[e] = outside ? store<T>(extrapolation) : from[e];
+    bool here = false;
+    for (int d = 0; d < out.rank(); ++d) here |= taps[d].outside[at[d]];
+    static_cast<T*>(y)[e] = here ? store<T>(extrapolation) : from[e];
     for (int d = out.rank() - 1; d >= 0; --d) {
       if (++at[d] < out[d]) break;
       at[d] = 0;
