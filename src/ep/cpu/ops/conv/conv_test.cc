@@ -60,9 +60,9 @@ TEST(ConvMatch, RefusesWhatItCannotDo) {
   cube.output({1, 8, 3, 3, 3});
   EXPECT_EQ(cube.create().status().code(), StatusCode::kUnsupported);
 
-  ConvNode groups("Conv", "", 11);  // groups of 4 channels are no whole blocks
-  groups.input({1, 8, 3, 3}, uniform_floats(random, 72)).constant({8, 4, 1, 1}, uniform_floats(random, 32));
-  groups.output({1, 8, 3, 3});
+  ConvNode groups("Conv", "", 11);  // groups of 3 channels are no whole blocks, nor are four of them
+  groups.input({1, 6, 3, 3}, uniform_floats(random, 54)).constant({6, 3, 1, 1}, uniform_floats(random, 18));
+  groups.output({1, 6, 3, 3});
   groups.node().set_int("group", 2);
   EXPECT_EQ(groups.create().status().code(), StatusCode::kUnsupported);
 

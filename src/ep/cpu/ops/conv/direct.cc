@@ -11,6 +11,16 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
+// Groups of few channels that are computed as one, with zeros between them: as many as fill blocks of 8 channels.
+// 0 where four do not, since their products would take longer than copies of the taps.
+int64_t merged_groups(const ConvShape& shape) {
+  if (shape.group == 1) return 1;
+  const int64_t inputs = shape.channels / shape.group, outputs = shape.outputs / shape.group;
+  for (int64_t merged : {1, 2, 4})
+    if (inputs * merged % 8 == 0 && outputs * merged % 8 == 0 && shape.group % merged == 0) return merged;
+  return 0;
+}
+
 class DirectConv final : public Kernel {
  public:
   static Result<std::unique_ptr<Kernel>> create(const KernelNode& node);
@@ -60,6 +70,8 @@ Result<std::unique_ptr<Kernel>> DirectConv::create(const KernelNode& node) {
   auto kernel = std::make_unique<DirectConv>();
   TENON_TRY_ASSIGN(kernel->shape_, conv_shape(node));
   TENON_TRY_ASSIGN(kernel->epilogue_, read_epilogue(*node.node));
+  const int64_t merged = merged_groups(kernel->shape_);
+  kernel->shape_.group /= merged;
   const ConvShape& shape = kernel->shape_;
   kernel->plain_input_ = node.inputs[0].layout == Layout::kPlain;
   kernel->clamps_ = is_clamp(kernel->epilogue_) && (keeps_zero(kernel->epilogue_) || shape.outputs % 8 == 0);
@@ -74,12 +86,14 @@ Result<std::unique_ptr<Kernel>> DirectConv::create(const KernelNode& node) {
   const int64_t floats_per_block = units * taps * 8;
   kernel->tiles_ = output_tiles((group_outputs + 7) / 8, floats_per_block);
   kernel->group_weights_ = (group_outputs + 7) / 8 * floats_per_block;
-  TENON_TRY_ASSIGN(const std::span<const float> weights, constant_floats(node, 1, shape.outputs * group_inputs * taps));
-  const std::string format_key = format("conv_direct{} {} {} {} {}", kernel->plain_input_ ? " plain" : "", units, taps,
-                                        group_outputs, shape.group);
+  // Those of one group of the model.
+  const int64_t inputs = group_inputs / merged, outputs = group_outputs / merged;
+  TENON_TRY_ASSIGN(const std::span<const float> weights, constant_floats(node, 1, shape.outputs * inputs * taps));
+  const std::string format_key = format("conv_direct{} {} {} {} {} of {}", kernel->plain_input_ ? " plain" : "", units,
+                                        taps, group_outputs, shape.group, merged);
   auto pack = [&](float* out) {
     for (int64_t g = 0; g < shape.group; ++g) {
-      const float* group = weights.data() + g * group_outputs * group_inputs * taps;
+      const float* group = weights.data() + g * group_outputs * inputs * taps;
       for (const OutputTile& tile : kernel->tiles_) {
         const int64_t lanes = tile.width * 8, first = tile.block * 8;
         const int64_t count = std::min(lanes, group_outputs - first);
@@ -88,8 +102,10 @@ Result<std::unique_ptr<Kernel>> DirectConv::create(const KernelNode& node) {
           for (int64_t t = 0; t < taps; ++t) {
             // [block][tap][8], or for plain input [channel][tap]
             const int64_t unit = kernel->plain_input_ ? c * taps + t : (c / 8 * taps + t) * 8 + c % 8;
-            for (int64_t o = 0; o < count; ++o)
-              to[unit * lanes + o] = group[((first + o) * group_inputs + c) * taps + t];
+            for (int64_t o = 0; o < count; ++o) {
+              if ((first + o) / outputs == c / inputs)
+                to[unit * lanes + o] = group[((first + o) * inputs + c % inputs) * taps + t];
+            }
           }
         }
       }
@@ -305,9 +321,8 @@ Status match_conv_direct(const KernelNode& node) {
   if (node.inputs[0].layout == Layout::kPlain)
     TENON_UNSUPPORTED_IF(shape.group != 1, "Plain input is served with one group only, not {}.", shape.group);
   if (shape.group != 1)
-    TENON_UNSUPPORTED_IF(shape.channels / shape.group % 8 != 0 || shape.outputs / shape.group % 8 != 0,
-                         "{} groups of {} to {} channels are no whole blocks of 8.", shape.group,
-                         shape.channels / shape.group, shape.outputs / shape.group);
+    TENON_UNSUPPORTED_IF(merged_groups(shape) == 0, "{} groups of {} to {} channels are no whole blocks of 8.",
+                         shape.group, shape.channels / shape.group, shape.outputs / shape.group);
   TENON_UNSUPPORTED_IF(shape.channels == 0 || shape.outputs == 0, "There are no channels.");
   TENON_TRY(expect_layout(node.outputs[0], Layout::kBlocked8, "The output"));
   return ConvResidual::match(node, 3);

@@ -3,6 +3,7 @@
 
 #include "ep/cpu/ops/loops.h"
 #include "ep/cpu/ops/reference_kernel.h"
+#include "ep/cpu/simd/lines.h"
 #include "ops/norm.h"
 
 namespace tenon::cpu::ref {
@@ -38,6 +39,7 @@ template <typename T>
 void scale_row(const T* x, T* y, int64_t length, double mean, double factor, double offset) {
   using C = std::conditional_t<std::is_same_v<T, double>, double, float>;
   const auto m = static_cast<C>(mean), f = static_cast<C>(factor), o = static_cast<C>(offset);
+  if constexpr (std::is_same_v<T, float>) return line_table().standardise(x, y, length, m, f, o);
   TENON_INDEPENDENT_LOOP
   for (int64_t i = 0; i < length; ++i) y[i] = T((static_cast<C>(x[i]) - m) * f + o);
 }
