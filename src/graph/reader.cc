@@ -17,7 +17,6 @@ namespace reader {
 namespace {
 
 constexpr int64_t kOldestIr = 1, kNewestIr = 14;
-constexpr int kOldestOnnxOpset = 7;
 
 struct ModelParts {
   ModelInfo info;
@@ -160,9 +159,6 @@ Status add_opset_import(Opsets& opsets, std::string_view message) {
   if (const int newest = newest_readable_opset(domain); newest > 0) {
     TENON_UNSUPPORTED_IF(version > newest, "The model imports opset {} of {}; the newest that is known is {}.", version,
                          shown, newest);
-    TENON_UNSUPPORTED_IF(domain.empty() && version < kOldestOnnxOpset,
-                         "The model imports opset {} of {}; the oldest that is read is {}.", version, shown,
-                         kOldestOnnxOpset);
   }
   // Of two imports of one domain the later counts, as in ONNX Runtime.
   for (auto& [imported, known] : opsets) {

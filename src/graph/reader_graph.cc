@@ -17,6 +17,9 @@ constexpr size_t kMaxCaptures = 1'000'000;
 constexpr size_t kMaxPrefix = 200;  // of the names that inlining makes
 
 // The bytes that a further use of an attribute adds to the inlined functions.
+// Operators of earlier opsets are read where they have not changed until then.
+constexpr int kOldestOnnxOpset = 7;
+
 size_t payload_bytes(const ParsedAttribute& parsed) {
   const Attribute& attribute = parsed.attribute;
   size_t bytes = parsed.graph.size() + attribute.s.size() + attribute.ints.size() * sizeof(int64_t) +
@@ -378,6 +381,12 @@ Status GraphReader::add_node(const NodeFields& fields, std::vector<BoundAttribut
                    fields.domain.empty() ? "ai.onnx" : fields.domain);
   const std::optional<Schema> schema = find_schema(fields.domain, fields.op_type, opset);
   node.since_version = schema ? schema->since_version : 0;
+  if (schema && fields.domain.empty() && opset < kOldestOnnxOpset) {
+    const std::optional<Schema> read = find_schema(fields.domain, fields.op_type, kOldestOnnxOpset);
+    TENON_UNSUPPORTED_IF(!read || read->since_version != schema->since_version,
+                         "Node {} is of opset {} of ai.onnx; {} has changed since, and the oldest that is read is {}.",
+                         node.label(level.graph), opset, node.op_type, kOldestOnnxOpset);
+  }
   // An output without a name that is not optional: nobody reads it, but kernels may count on it.
   for (size_t i = 0; schema && i < node.outputs.size(); ++i) {
     const std::optional<SchemaParameter> parameter = schema->output(i);
