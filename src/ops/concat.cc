@@ -1,5 +1,6 @@
 #include "ops/concat.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "ops/attributes.h"
@@ -37,12 +38,36 @@ Status join(Dims& whole, const Dims& first, const Dims& part, size_t axis, size_
   return {};
 }
 
+bool is_empty(const Value& value) { return value.fully_known() && value.shape().element_count() == 0; }
+
+// Parts without elements may have another shape, as in ONNX Runtime where sizes are known at run time only: those that
+// add nothing along the axis are dropped.
+void drop_empty_parts(Context& c) {
+  std::vector<ValueId>& inputs = c.node().inputs;
+  const auto first =
+      std::find_if(inputs.begin(), inputs.end(), [&](ValueId id) { return !is_empty(c.graph().value(id)); });
+  if (first == inputs.end()) return;
+  const Dims& whole = c.graph().value(*first).dims;
+  const Result<int> axis = read_concat_axis(c.node(), static_cast<int>(whole.size()));
+  if (!axis.ok()) return;
+  std::erase_if(inputs, [&](ValueId id) {
+    const Value& part = c.graph().value(id);
+    if (!is_empty(part)) return false;
+    if (part.dims.size() != whole.size()) return part.dims.size() == 1;
+    if (part.dims[*axis].value != 0) return false;
+    for (size_t d = 0; d < whole.size(); ++d)
+      if (std::cmp_not_equal(d, *axis) && certainly_differ(whole[d], part.dims[d])) return true;
+    return false;
+  });
+}
+
 Status infer_concat(Context& c) {
   c.set_type(0, c.type(0));
-  const size_t count = c.node().inputs.size();
-  for (size_t i = 0; i < count; ++i)
+  for (size_t i = 0; i < c.node().inputs.size(); ++i)
     if (!c.ranked(i)) return {};
-  if (count == 0) return {};
+  if (c.node().inputs.empty()) return {};
+  drop_empty_parts(c);
+  const size_t count = c.node().inputs.size();
   TENON_TRY_ASSIGN(const int axis, read_concat_axis(c.node(), c.rank(0)));
   Dims out = c.dims(0);
   for (size_t i = 1; i < count; ++i) TENON_TRY(join(out, c.dims(0), c.dims(i), axis, i));

@@ -22,7 +22,7 @@ Status check_tensor(const Question& asked, const Graph& graph, ValueId id) {
   TENON_UNSUPPORTED_IF(!value.is_tensor && value.object == nullptr,
                        "Node {} uses value \"{}\", which is no tensor, sequence, optional or map.", asked.label,
                        value.name);
-  TENON_UNSUPPORTED_IF(value.type != DataType::kUndefined && data_type_size(value.type) == 0,
+  TENON_UNSUPPORTED_IF(value.type != DataType::kUndefined && data_type_bits(value.type) == 0,
                        "Node {} uses value \"{}\" of type {}, which If, Loop and Scan do not carry.", asked.label,
                        value.name, data_type_name(value.type));
   return {};

@@ -135,8 +135,17 @@ void Stack::start_parts(const char* what, const RunInfo& info) {
   keep_parts_ = true;
 }
 
+Status check_slices(DataType type, const Shape& slice, int axis, const char* what) {
+  if (data_type_size(type) != 0) return {};
+  TENON_UNSUPPORTED_IF(axis != 0 || slice.element_count() * data_type_bits(type) % 8 != 0,
+                       "Slices {}{} along axis {} of \"{}\" do not fill whole bytes, and are not scanned.",
+                       data_type_name(type), slice.to_string(), axis, what);
+  return {};
+}
+
 Result<void*> Stack::place(DataType type, const Shape& shape) {
   if (count_ == 0) {
+    TENON_TRY(check_slices(type, shape, 0, what_));
     TENON_TRY_ASSIGN(part_bytes_, tensor_size_bytes(type, shape));
     type_ = type;
     shape_ = shape;

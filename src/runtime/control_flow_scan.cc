@@ -196,6 +196,7 @@ class ScanOutputs final : public BodyOutputs {
     TENON_INVALID_IF(wanted < -rank || wanted >= rank, "The axis {} of scan output {} is out of range for rank {}.",
                      wanted, index, rank);
     const int axis = static_cast<int>(wanted < 0 ? wanted + rank : wanted);
+    TENON_TRY(check_slices(type, slice, axis, spec_.output_names[index]));
     Shape whole = with_axis(slice, axis, spec_.length);
     if (spec_.batch >= 0) whole = with_axis(whole, 0, spec_.batch);
     TENON_TRY_ASSIGN(const size_t bytes, tensor_size_bytes(type, whole));
@@ -391,6 +392,7 @@ Status read_scans(const BodyHost& host, const KernelNode& node, const ScanDesc& 
     input.slice = without_axis(shape, input.axis);
     if (const ValueId id = node.node->inputs[input.index]; id != kNoValue)
       input.name = host.keep(node.graph->value(id).name);
+    TENON_TRY(check_slices(node.inputs[input.index].type, input.slice, input.axis, input.name));
     TENON_TRY_ASSIGN(input.slice_bytes, tensor_size_bytes(node.inputs[input.index].type, input.slice));
     spec.scans.push_back(input);
   }

@@ -354,3 +354,57 @@ def test_gives_what_onnx_runtime_gives(name, outcomes):
 
 if __name__ == "__main__":
     raise SystemExit(pytest.main([__file__, "-q"]))
+
+
+def packed_model(text, kind):
+    text = text.replace("KIND", str(getattr(onnx.TensorProto, kind)))
+    return onnx.parser.parse_model(f'<ir_version: 13, opset_import: ["" : 25]> {text}').SerializeToString()
+
+
+# Tensors of two or four elements a byte; ONNX Runtime has no such bodies.
+PACKED = {
+    "if": ("""
+        g (bool c, int8[3,3] x) => (int8[3,n] y) {
+          p = Cast <to = KIND> (x)
+          q = If(c) <then_branch = t () => (a) { a = Transpose <perm = [1, 0]> (p) }, else_branch = e () => (b) { b = Concat <axis = 1> (p, p) }>
+          y = Cast <to = 3> (q)
+        }""", lambda x: {"c": [(scalar(True, bool), x.T), (scalar(False, bool), np.concatenate([x, x], 1))]}),
+    "loop": ("""
+        g (int64 m, int8[3,3] x) => (int8[3,n] y) {
+          p = Cast <to = KIND> (x)
+          q = Loop(m, , p) <body = b (int64 i, bool go, s) => (bool next, r) { next = Identity(go) r = Concat <axis = 1> (s, p) }>
+          y = Cast <to = 3> (q)
+        }""", lambda x: {"m": [(scalar(n), np.concatenate([x] * (n + 1), 1)) for n in (0, 1, 4)]}),
+    "stacked": ("""
+        g (int64 m, int8[4,2] x) => (int8[n,4,2] y) {
+          p = Cast <to = KIND> (x)
+          z, q = Loop(m, , x) <body = b (int64 i, bool go, s) => (bool next, u, r) { next = Identity(go) u = Identity(s) r = Identity(p) }>
+          y = Cast <to = 3> (q)
+        }""", lambda x: {"m": [(scalar(n), np.stack([x[:, :2]] * n)) for n in (1, 3)]}),
+    "scan": ("""
+        g (int8[3,4] x) => (int8[3,4] y) {
+          p = Cast <to = KIND> (x)
+          q = Scan(p) <num_scan_inputs = 1, body = b (r) => (s) { o = Constant <value_int = 0> () t = Concat <axis = 0> (r) s = Identity(t) }>
+          y = Cast <to = 3> (q)
+        }""", lambda x: {"": [(None, x)]}),
+}
+
+
+@pytest.mark.parametrize("kind", ["INT4", "UINT4", "INT2", "UINT2"])
+@pytest.mark.parametrize("name", PACKED)
+def test_packed_tensors_go_through_bodies(name, kind, tmp_path):
+    text, runs = PACKED[name]
+    low, high = {"INT4": (-8, 8), "UINT4": (0, 16), "INT2": (-2, 2), "UINT2": (0, 4)}[kind]
+    x = np.random.default_rng(7).integers(low, high, {"stacked": (4, 2), "scan": (3, 4)}.get(name, (3, 3))).astype(np.int8)
+    (key, cases), = runs(x).items()
+    for number, (fed, wanted) in enumerate(cases):
+        feeds = {"x": x} | ({key: fed} if key else {})
+        outcome = driver.run([driver.Case(f"{name}{number}", packed_model(text, kind), feeds, [wanted])], tmp_path)[f"{name}{number}"]
+        assert outcome.ok, outcome.status
+        np.testing.assert_array_equal(outcome.outputs[0], wanted)
+
+
+def test_packed_slices_that_share_a_byte_are_refused(tmp_path):
+    x = np.zeros((3, 3), np.int8)
+    outcome = driver.run([driver.Case("odd", packed_model(PACKED["scan"][0].replace("[3,4]", "[3,3]"), "INT4"), {"x": x}, [x])], tmp_path)["odd"]
+    assert "do not fill whole bytes" in outcome.status

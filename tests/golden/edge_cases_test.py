@@ -63,7 +63,12 @@ def gives_for(function):
 
 
 FACTS = {}
-
+JOINED = "(float[a,b] x, float[c,d] y) => (float[e,f] z) { z = Concat <axis = 0> (x, y) }"
+FACTS["concat_of_empty_parts_of_another_shape"] = Fact(JOINED, [{"x": ramp(2, 3), "y": ramp(0, 4)}, {"x": ramp(0, 1), "y": ramp(2, 3)},
+                                                                {"x": ramp(1, 3), "y": ramp(2, 3)}, {"x": ramp(0, 3), "y": ramp(0, 3)}])
+FACTS["concat_of_nothing_of_one_dimension"] = Fact("(float[2,3] x) => (float[2,3] z) { n = Identity(empty) z = Concat <axis = 0> (n, x) }",
+                                                   [{"x": ramp(2, 3)}], {"empty": ramp(0)}, want=gives(ramp(2, 3)))
+FACTS["concat_of_an_empty_part_that_adds_rows"] = Fact(JOINED, [{"x": ramp(2, 3), "y": ramp(2, 0)}], want="differ in dimension 1")
 
 # ---- Nothing to compute: no image, or an image without rows or columns.
 for name, kind, weights in (("conv", "Conv<pads=[1,1,1,1]>", (16, 8, 3, 3)), ("depthwise", "Conv<group=8>", (8, 1, 3, 3)),
