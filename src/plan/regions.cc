@@ -47,7 +47,8 @@ class BodyBuilder {
     }
     for (NodeId n : claim_.nodes) {
       for (ValueId id : graph_.nodes[n].outputs) {
-        if (id == kNoValue || !read_outside_[id]) continue;
+        // A kernel may write all that its node names, read or not, as in ONNX Runtime.
+        if (id == kNoValue || (claim_.fused && !read_outside_[id])) continue;
         outer_outputs_.push_back(id);
         body_.outputs.push_back(inner(id));
       }

@@ -52,6 +52,21 @@ TEST(Partition, AClaimBecomesOneNodeWithItsBody) {
   EXPECT_EQ(b.graph.value(region.outputs[0]).type_text(), "float32[n]");
 }
 
+// The kernel of one node writes what the node names; a compiled region only what is read.
+TEST(Partition, OutputsThatNobodyReads) {
+  for (const bool is_fused : {false, true}) {
+    GraphBuilder b;
+    const ValueId x = b.input("x", {{.value = 6}});
+    const ValueId y = b.node("Split", {x}, "y");
+    b.graph.nodes[NodeId(0)].outputs.push_back(b.graph.add_value(b.graph.value(y)));
+    b.output(y);
+    Partition partition(b.graph);
+    ASSERT_THAT(partition.add(EpId(1), "fake", {{.nodes = {NodeId(0)}, .fused = is_fused}}), is_ok());
+    ASSERT_THAT(partition.build(b.graph), is_ok());
+    EXPECT_EQ(b.graph.nodes[NodeId(0)].outputs.size(), is_fused ? 1u : 2u);
+  }
+}
+
 TEST(Partition, ARegionThatWouldDependOnItselfIsDropped) {
   GraphBuilder b = diamond();
   Partition partition(b.graph);

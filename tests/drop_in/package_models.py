@@ -1,4 +1,5 @@
-"""Small models with the inputs, outputs and metadata that sherpa-onnx and onnxruntime-genai expect of theirs."""
+"""Small models with the inputs, outputs and metadata that sherpa-onnx and onnxruntime-genai expect of theirs, and models
+of text with the operators of onnxruntime-extensions."""
 import json
 
 import numpy as np
@@ -127,6 +128,52 @@ def write_classifier(folder):
         (folder / f"{name}.json").write_text(json.dumps(content))
 
 
+def write_texts(folder):
+    """Models of an input "text" of strings, by the operators of onnxruntime-extensions that take or give strings."""
+    own = "ai.onnx.contrib"
+
+    def node(kind, inputs, outputs, **attributes):
+        return helper.make_node(kind, inputs, outputs, domain=own, **attributes)
+
+    def texts(name, *values):
+        return helper.make_tensor(name, TensorProto.STRING, [len(values)], [value.encode() for value in values])
+
+    text, number, truth = TensorProto.STRING, TensorProto.INT64, TensorProto.BOOL
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "quick", "br", "##own", "fox", "jump", "##s", ",", "!", "na",
+             "##ive", "caf", "##e", "."]
+    letters = {c: i for i, c in enumerate([*"abcdefghijklmnopqrstuvwxyz", "\u0120", "th", "the", "\u0120b", "ro", "<|endoftext|>"])}
+    models = {
+        "case": ([node("StringUpper", ["text"], ["u"]), node("StringLower", ["u"], ["l"]), node("StringLength", ["text"], ["n"]),
+                  node("StringConcat", ["u", "l"], ["y"])], {"y": text, "n": number}, []),
+        "regex": ([node("StringRegexReplace", ["text", "p", "w"], ["a"]), node("StringECMARegexReplace", ["text", "e", "v"], ["b"]),
+                   node("StringEqual", ["a", "b"], ["same"])], {"a": text, "b": text, "same": truth},
+                  [texts("p", "([a-z]+) ([a-z]+)"), texts("w", "\\2 \\1"), texts("e", "[aeiou]"), texts("v", "_")]),
+        "split": ([node("StringSplit", ["text", "blank", "skip"], ["i", "parts", "shape"]),
+                   node("StringJoin", ["parts", "dash", "axis"], ["joined"])],
+                  {"i": number, "parts": text, "shape": number, "joined": text},
+                  [texts("blank", " "), texts("dash", "-"), tensor("skip", np.array([True])), tensor("axis", np.array([0]))]),
+        "map": ([node("StringStrip", ["text"], ["s"]), node("StringMapping", ["s"], ["m"], map="the\tdie\nfox\tFuchs"),
+                 # An operator of ONNX between two of the package.
+                 helper.make_node("Concat", ["m", "s"], ["k"], axis=0),
+                 node("StringToHashBucketFast", ["k", "buckets"], ["h"])], {"s": text, "m": text, "k": text, "h": number},
+                [tensor("buckets", np.array([1000]))]),
+        "bert": ([node("BertTokenizer", ["text"], ["ids", "types", "mask"], vocab_file="\n".join(words)),
+                  node("BertTokenizerDecoder", ["ids", "range"], ["back"], vocab_file="\n".join(words), use_indices=0)],
+                 {"ids": number, "types": number, "mask": number, "back": text}, [tensor("range", np.zeros((1, 2), np.int64))]),
+        "gpt2": ([node("GPT2Tokenizer", ["text"], ["ids", "mask"], vocab=json.dumps(letters),
+                       merges="#version: 0.2\nt h\nth e\n\u0120 b\nr o\n", padding_length=-1)], {"ids": number, "mask": number}, []),
+        "words": ([node("WordpieceTokenizer", ["text", "rows"], ["tokens", "starts", "l", "o"], suffix_indicator="##",
+                        vocab=json.dumps({word: i for i, word in enumerate(words)}), unknown_token="[UNK]",
+                        max_input_chars_per_word=50)], {"tokens": text, "starts": number}, [tensor("rows", np.array([0]))]),
+    }
+    for name, (nodes, outputs, initializers) in models.items():
+        graph = helper.make_graph(nodes, name, [info("text", ["n"], text)],
+                                  [helper.make_tensor_value_info(output, kind, None) for output, kind in outputs.items()],
+                                  initializers)
+        opsets = [helper.make_opsetid("", 17), helper.make_opsetid(own, 1)]
+        onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), folder / f"{name}.onnx")
+
+
 def write(folder):
     write_embedding(folder / "embedding.onnx")
     write_ctc(folder)
@@ -134,3 +181,5 @@ def write(folder):
     write_classifier(folder / "classifier")
     (folder / "decoder").mkdir()
     write_decoder(folder / "decoder")
+    (folder / "texts").mkdir()
+    write_texts(folder / "texts")

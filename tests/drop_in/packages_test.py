@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import package_models
+import stock
 
 HERE = pathlib.Path(__file__).resolve().parent
 LIBRARY = pathlib.Path(os.environ["TENON_ONNXRUNTIME"]).resolve()
@@ -126,6 +127,22 @@ def test_onnxruntime_genai(packages, models, tmp_path):
     for case in ("one", "two"):
         np.testing.assert_allclose(ours[case]["logits"], stock[case]["logits"], rtol=1e-4, atol=1e-4)
         assert ours[case]["tokens"] == stock[case]["tokens"]
+
+
+def test_onnxruntime_extensions(packages, models):
+    """Custom operators on strings: tokenizers, regular expressions, look-ups, alone and beside operators of ONNX."""
+    operators = next((packages / "onnxruntime_extensions").glob("_extensions_pydll*.so"))
+    names = sorted(path.name for path in (models / "texts").glob("*.onnx"))
+
+    def lines(library):
+        command = [sys.executable, HERE / "drive_texts.py", os.environ["TENON_TEXT_OPERATORS"], library, models / "texts", operators, *names]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+        return done.stdout.splitlines()
+
+    theirs = lines(stock.library())
+    assert "library: ok" in theirs and "case.onnx: ok" in theirs
+    assert lines(LIBRARY) == theirs
 
 
 if __name__ == "__main__":
