@@ -170,6 +170,7 @@ def problems():
     search("BeamSearch", beams(2, 2), "encoder alone", encoder=encoder(False), decoder=decoder(0), outputs=2, model_type=1, decoder_start_token_id=2, constants=[1, 2, 3, 4, 5, 6])
     search("BeamSearch", [*beams(2, 2, least=15), None, None, mask], "encoder with a mask", encoder=encoder(True), decoder=decoder(1), outputs=3, model_type=1, decoder_start_token_id=2,
            constants=[1, 2, 3, 4, 5, 6])
+    search("BeamSearch", beams(1, 1), "scores behind an end", encoder=encoder(True), decoder=decoder(1), outputs=3, model_type=1, decoder_start_token_id=2, constants=[1, 2, 3, 4, 5, 6])
     sound = rng.normal(0, 1, (2, WIDTH, 5)).astype(np.float32)
     forced = np.array([[2, 4, 3], [2, 5, 3]], np.int32)
     for operator in ("BeamSearch", "WhisperBeamSearch"):

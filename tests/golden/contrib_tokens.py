@@ -19,6 +19,7 @@ def problems():
             segments = np.sort(rng.integers(0, 3, (2, 7)).astype(np.int32))
             kept = dict(max_ngram_size=largest, n_head_per_ngram=heads, pad_id=2, outputs=2, title=np.dtype(kind).name)
             all_problems += [problem("NGramHashMapping", [ids, factors, sizes], **kept),
+                             problem("NGramHashMapping", [ids, factors, sizes, past, offsets], **kept | {"outputs": 1}),
                              problem("NGramHashMapping", [ids, factors, sizes, past, offsets, np.array(3, kind)], **kept),
                              problem("NGramHashMapping", [ids, factors, sizes, past, None, np.array(3, kind), segments], reset_on_eos=1, dynamic=True, **kept),
                              problem("NGramHashMapping", [ids[:, :1], factors, sizes, past, offsets, np.array(3, kind)], reset_on_eos=1, **kept)]
@@ -26,6 +27,7 @@ def problems():
             past, kept["outputs"] = rng.integers(0, 9, (3, largest - 1)).astype(kind), 3
             segments, past_segments = segments.reshape(-1), rng.integers(0, 3, (3, largest - 1)).astype(np.int32)
             all_problems += [problem("VarlenNGramHashMapping", packed, **kept | {"outputs": 2}),
+                             problem("VarlenNGramHashMapping", [*packed, past, None, None, segments], **kept | {"outputs": 1}),
                              problem("VarlenNGramHashMapping", [*packed, past, offsets, np.array(3, kind), segments, past_segments], reset_on_eos=1, **kept),
                              problem("VarlenNGramHashMapping", [*packed, past, offsets, np.array(3, kind), segments, past_segments, np.array([2, 1, 9], np.int32)],
                                      reset_on_eos=1, state_update_capacity=4, **kept | {"outputs": 4})]

@@ -204,9 +204,10 @@ class Step {
     for (int64_t at = 0; at < std::ssize(scores); at += words_) {
       const auto row = scores.subspan(at, words_);
       const float largest = *std::ranges::max_element(row);
-      double sum = 0;
-      for (float score : row) sum += std::exp(static_cast<double>(score - largest));
-      const auto logarithm = static_cast<float>(std::log(sum));
+      // As float32, as in ONNX Runtime: tokens whose probability is 1 but for a last digit are equally likely then.
+      float sum = 0;
+      for (float score : row) sum += std::exp(score - largest);
+      const float logarithm = std::log(sum);
       for (float& score : row) score = score - largest - logarithm;
     }
   }
@@ -285,6 +286,7 @@ class Step {
         for (int64_t i = 0; i < beams; ++i) {
           tokens[b * beams + i] = pad_;
           state.score(b * beams + i) = 0;
+          if (beams == 1) from[b] = static_cast<int32_t>(b);  // ONNX Runtime moves no caches then
         }
         continue;
       }

@@ -73,7 +73,7 @@ struct NGramHash {
         if (i >= before) hash(context, all, i, first, missing, multipliers, sizes, offsets, begins[b] + i - before);
       }
       const auto last = [&](const Ids& of, size_t output, int64_t behind, int64_t to) {
-        if (output >= desc.outputs.size() || context.outputs[output] == nullptr) return;
+        if (output >= context.outputs.size() || context.outputs[output] == nullptr) return;
         for (int64_t i = 0; i < before; ++i)
           write_id(context.outputs[output], output == 2 ? DataType::kInt32 : type, to + i, of[behind - before + i]);
       };
