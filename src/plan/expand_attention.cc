@@ -1,6 +1,7 @@
 // Attention of com.microsoft, with what stands around it there: the projection, biases, masks of integers, rotary
 // embeddings and lengths. All become tenon.CachedAttention.
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "plan/expand_cache.h"
@@ -180,12 +181,7 @@ void multi_head(Expansion& to) {
   Parts parts{.q = to.in(0), .k = to.in(1), .v = to.in(2)};
   parts.heads = parts.kv_heads = heads_of(to, "num_heads");
   if (to.has(9)) to.fail(unsupported("MultiHeadAttention is not computed with beams (cache_indirection)."));
-  for (const size_t input : {0, 1}) {
-    if (to.has(input) && to.rank(to.in(input)) < 0) {
-      to.fail(unsupported("MultiHeadAttention needs queries and keys of a known rank."));
-      return;
-    }
-  }
+  // Rows whose rank is not known count as those of three dimensions, which exporters write.
   parts.past_k = to.in(6), parts.past_v = to.in(7);
   const bool packed = to.rank(parts.q) == 5;
   if (packed || to.rank(parts.k) == 5) {
@@ -331,7 +327,10 @@ void check_grouped(Expansion& to) {
     if (has) to.fail(unsupported("GroupQueryAttention is not computed with {}.", what));
   };
   refuse(attributes.find_integer("sliding_window_cache").value_or(0) != 0, "a cache of the window alone");
-  refuse(attributes.find_integer("qk_output").value_or(0) != 0, "an output of scores");
+  const bool scores = attributes.find_integer("qk_output").value_or(0) != 0 && to.out(3) != kNoValue;
+  refuse(scores && (to.has(11) || attributes.find_integer("smooth_softmax").value_or(-1) > 0),
+         "an output of scores beside a sink");
+  refuse(scores && attributes.find_text("k_quant_type").value_or("NONE") != "NONE", "an output of scores of codes");
 }
 
 // Keys and values of a cache that holds codes.
@@ -358,6 +357,49 @@ void code_caches(Expansion& to, Parts& parts) {
   const CodedCache v = coded_cache(to, parts.v, parts.kv_heads, parts.past_v, to.in(13), bits);
   parts.k = k.rows, parts.past_k = k.past, parts.k_codes = k.codes;
   parts.v = v.rows, parts.past_v = v.past, parts.v_codes = v.codes;
+}
+
+// The scores of a grouped attention, or their shares with `qk_output` 2, [batch, heads, queries, keys]; 0 where a query
+// does not see a key. `present` is the cache with the new keys.
+void write_scores(Expansion& to, const Parts& parts, ValueId present) {
+  const Attributes attributes = to.attributes();
+  const int64_t group = parts.heads / parts.kv_heads;
+  if (group * parts.kv_heads != parts.heads) {
+    to.fail(
+        invalid_argument("GroupQueryAttention has {} heads of queries and {} of keys.", parts.heads, parts.kv_heads));
+    return;
+  }
+  const DataType type = to.type(parts.q);
+  const ValueId total = to.reshape(parts.total, {1});
+  const ValueId keys = to.add("Slice", {present, to.constant({0}), total, to.constant({2})});
+  const ValueId columns = to.add("Unsqueeze", {to.transpose(keys, {0, 1, 3, 2}), to.constant({2})});
+  const ValueId apart = to.add("Reshape", {parts.q, to.constant({0, 0, parts.kv_heads, group, -1})});
+  const ValueId products = to.add("MatMul", {to.transpose(apart, {0, 2, 3, 1, 4}), columns});
+  const ValueId shape =
+      to.add("Concat", {to.sizes(parts.q, 0, 1), to.constant({parts.heads}), to.sizes(parts.q, 1, 2), total},
+             {integer("axis", 0)});
+  const float stated = attributes.find_number("scale").value_or(0);
+  const ValueId scale = stated != 0 ? to.scalar(stated, type)
+                                    : to.add("Reciprocal", {to.add("Sqrt", {to.cast(to.sizes(apart, 4, 5), type)})});
+  ValueId scores = to.add("Mul", {to.add("Reshape", {products, shape}), scale});
+  if (const float cap = attributes.find_number("softcap").value_or(0); cap > 0) {
+    const ValueId limit = to.scalar(cap, type);
+    scores = to.add("Mul", {to.add("Tanh", {to.add("Div", {scores, limit})}), limit});
+  }
+  scores = joined(to, scores, to.in(10));
+  const ValueId queries = to.add("Unsqueeze", {token_positions(to, parts, parts.q), to.constant({1, 3})});
+  const ValueId positions = counted(to, total);
+  ValueId seen = to.add("LessOrEqual", {positions, queries});
+  if (const int64_t window = attributes.integer("local_window_size"); window > 0) {
+    const ValueId first = to.add("Sub", {queries, to.constant({window})});
+    seen = to.add("And", {seen, to.add("Greater", {positions, first})});
+  }
+  const ValueId none = to.scalar(0, type);
+  if (attributes.find_integer("qk_output").value_or(0) == 2) {
+    const ValueId unseen = to.scalar(-std::numeric_limits<double>::infinity(), type);
+    scores = to.add("Softmax", {to.add("Where", {seen, scores, unseen})}, {integer("axis", -1)});
+  }
+  to.add("Where", {seen, scores, none}, {}, to.out(3));
 }
 
 void grouped_query(Expansion& to) {
@@ -397,7 +439,10 @@ void grouped_query(Expansion& to) {
   if (window > 0) parts.more.push_back(integer("left_window_size", window - 1));
   parts.more.push_back(number("softcap", attributes.find_number("softcap").value_or(0)));
   attend(to, parts, {to.out(0)});
-  update_caches(to, parts, true, to.out(1), to.out(2));
+  const bool scores = attributes.find_integer("qk_output").value_or(0) != 0 && to.out(3) != kNoValue;
+  const ValueId present = scores && to.out(1) == kNoValue ? to.new_value() : to.out(1);
+  update_caches(to, parts, true, present, to.out(2));
+  if (scores && to.status().ok()) write_scores(to, parts, present);
 }
 
 // The keys that each query of a SparseAttention may see, [batch, heads, tokens, keys], without regard to their order:

@@ -48,6 +48,7 @@ def multi_head():
     for batch, queries, keys, heads, depth, width in ((2, 5, 5, 2, 8, 8), (1, 3, 9, 3, 16, 8), (2, 40, 40, 2, 16, 16)):
         q, k, v = floats(batch, queries, heads * depth), floats(batch, keys, heads * depth), floats(batch, keys, heads * width)
         found.append(problem("MultiHeadAttention", [q, k, v], num_heads=heads))
+        found.append(problem("MultiHeadAttention", [q, k, v, floats(heads * (2 * depth + width))], num_heads=heads, dynamic="unranked"))
         found.append(problem("MultiHeadAttention", [q, k, v, floats(heads * (2 * depth + width))], num_heads=heads, scale=0.4, constants=(3,), dynamic=True))
         rows = (RNG.uniform(size=(batch, keys)) < 0.7).astype(np.int32)
         rows[:, 0] = 1
@@ -115,9 +116,9 @@ def grouped():
             for room in (past, past + tokens + 5):
                 cache = [floats(batch, kv_heads, room, depth) for _ in range(2)]
 
-                def ask(more, title="", rows=(q, k, v), **attributes):
+                def ask(more, title="", rows=(q, k, v), outputs=3, **attributes):
                     constants = (6,) if len(found) % 3 == 0 else ()
-                    found.append(problem("GroupQueryAttention", [*rows, *cache, lengths, total, *more], num_heads=heads, kv_num_heads=kv_heads, outputs=3,
+                    found.append(problem("GroupQueryAttention", [*rows, *cache, lengths, total, *more], num_heads=heads, kv_num_heads=kv_heads, outputs=outputs,
                                          title=f"{title} past {past}", constants=constants, dynamic=len(found) % 2 == 1, **attributes))
 
                 ask([])
@@ -128,6 +129,11 @@ def grouped():
                 ask([], smooth_softmax=1)
                 ask([None, None, None, None, floats(heads)], title="sink")
                 ask([None, None, None, floats(1, heads, tokens, past + tokens)], title="added")
+                if batch == 1 or tokens > 1:
+                    for kind in (1, 2):
+                        ask([], qk_output=kind, outputs=4)
+                        ask(turns, qk_output=kind, outputs=4, do_rotary=1, scale=0.3, softcap=2.0)
+                        ask([None, None, None, floats(1, heads, tokens, past + tokens)], qk_output=kind, outputs=4, local_window_size=4, title="added")
                 packed = np.concatenate([q, k, v], axis=2)
                 ask([], rows=(packed, None, None), title="packed")
                 ask(turns, rows=(packed, None, None), do_rotary=1, title="packed rotary", local_window_size=5)

@@ -17,6 +17,7 @@ def problems():
                 left, right = batch + ((5, 4) if a else (4, 5)), batch + ((6, 5) if b else (5, 6))
                 for alpha, dynamic, constants in ((1.0, False, ()), (0.5, True, ()), (-2.0, False, (1,))):
                     found.append(problem(operator, [floats(*left), floats(*right)], transA=a, transB=b, alpha=alpha, dynamic=dynamic, constants=constants))
+                found.append(problem(operator, [floats(*left), floats(*right)], transA=a, transB=b, alpha=0.5, dynamic="unranked"))
         found.append(problem(operator, [floats(5), floats(5, 6)], alpha=0.5))
         found.append(problem(operator, [floats(4, 5), floats(5)], alpha=0.5))
         found.append(problem(operator, [floats(2, 3, 4, 5), floats(5, 6)], alpha=0.25))

@@ -22,7 +22,7 @@ class Problem:
 def problem(operator, inputs, outputs=1, constants=(), dynamic=False, domain="com.microsoft", tolerance=None, ignored=(), absent=(), title="", opset=21,
             **attributes):
     """A node of `operator`. `constants` are numbers of inputs that are initializers; with `dynamic` the sizes of the others
-    are symbols; `absent` are numbers of outputs that the node leaves out."""
+    are symbols, with "unranked" their ranks are unknown too; `absent` are numbers of outputs that the node leaves out."""
     feeds, names, initializers, values = {}, [], [], []
     for number, array in enumerate(inputs):
         if array is None:
@@ -36,7 +36,7 @@ def problem(operator, inputs, outputs=1, constants=(), dynamic=False, domain="co
             continue
         feeds[name] = array
         kind = helper.np_dtype_to_tensor_dtype(array.dtype)
-        shape = [f"{name}_{axis}" for axis in range(array.ndim)] if dynamic else array.shape
+        shape = None if dynamic == "unranked" else [f"{name}_{axis}" for axis in range(array.ndim)] if dynamic else array.shape
         values.append(helper.make_tensor_value_info(name, kind, shape))
     made = ["" if number in absent else f"y{number}" for number in range(outputs)]
     attributes = {key: value for key, value in attributes.items() if value is not None}
@@ -48,7 +48,7 @@ def problem(operator, inputs, outputs=1, constants=(), dynamic=False, domain="co
     settings = " ".join(f"{key}={value}" for key, value in attributes.items() if not isinstance(value, onnx.GraphProto))
     kinds = {array.dtype.name for array in feeds.values() if array.dtype.kind == "f"}
     name = " ".join(filter(None, [operator, title, *sorted(kinds), shapes, settings, f"constant={list(constants)}" if constants else "",
-                                  "dynamic" if dynamic else ""]))
+                                  dynamic if dynamic == "unranked" else "dynamic" if dynamic else ""]))
     if tolerance is None:
         tolerance = 4e-3 if any(kind == "float16" for kind in kinds) else 2e-5
     return Problem(name, model, feeds, tolerance, tuple(ignored))
