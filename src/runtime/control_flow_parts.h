@@ -107,7 +107,8 @@ class Stack {
   std::vector<Tensor> parts_;
 };
 
-// Errors: slices along `axis` of a tensor that packs several elements into a byte, which do not lie in bytes of their own.
+// Errors: slices along `axis` of a tensor that packs several elements into a byte, if they do not fill bytes of their
+// own.
 Status check_slices(DataType type, const Shape& slice, int axis, const char* what);
 
 // The shape of a scan output that got no iteration: what the body says of it, 0 where it says nothing.

@@ -186,6 +186,10 @@ def difference(problem, feed, want, got):
     # ONNX Runtime writes nothing for a word without characters.
     if "WordConvEmbedding" in names:
         return True
+    # ONNX Runtime reads a matrix that is turned and multiplied by a vector as if it were not.
+    if any(node.op_type in ("FusedMatMul", "TransposeMatMul") and any(a.name in ("transA", "transB") and a.i for a in node.attribute) for node in nodes) and (
+            any(len(tensor.dims) == 1 for tensor in model.graph.initializer) or any(value.ndim == 1 for value in arrays(feed))):
+        return True
     # A scalar has no indices; ONNX Runtime gives one.
     if "NonZero" in names and [a.shape for a in got][:1] != [a.shape for a in want][:1] and any(0 in a.shape for a in got if isinstance(a, np.ndarray)):
         return True
