@@ -113,9 +113,12 @@ std::vector<ValueId> Expansion::add_loop(Graph body, std::vector<ValueId> inputs
   return outputs;
 }
 
+ValueId Expansion::add_constant(ConstantRef constant) {
+  return graph_.add_constant(node_.label(graph_) + ":" + std::to_string(made_++), std::move(constant));
+}
+
 ValueId Expansion::constant(std::span<const int64_t> values, bool is_scalar) {
-  return graph_.add_constant(node_.label(graph_) + ":" + std::to_string(made_++),
-                             make_int64_constant(values, is_scalar));
+  return add_constant(make_int64_constant(values, is_scalar));
 }
 
 ValueId Expansion::scalar(double value, DataType type) {
@@ -126,7 +129,7 @@ ValueId Expansion::scalar(double value, DataType type) {
     return new_value();
   }
   *reinterpret_cast<float*>(data) = static_cast<float>(value);
-  const ValueId number = graph_.add_constant(node_.label(graph_) + ":" + std::to_string(made_++), *std::move(made));
+  const ValueId number = add_constant(*std::move(made));
   return type == DataType::kFloat ? number : cast(number, type);
 }
 
@@ -138,7 +141,7 @@ ValueId Expansion::numbers(std::span<const float> values) {
     return new_value();
   }
   std::copy(values.begin(), values.end(), reinterpret_cast<float*>(data));
-  return graph_.add_constant(node_.label(graph_) + ":" + std::to_string(made_++), *std::move(made));
+  return add_constant(*std::move(made));
 }
 
 ValueId Expansion::sizes(ValueId id, int64_t begin, int64_t end) {

@@ -71,6 +71,7 @@ class Expansion {
   // A value that a node will make.
   ValueId new_value();
 
+  ValueId add_constant(ConstantRef constant);
   // Constants: a number of type `type`, numbers as float32, integers as int64.
   ValueId scalar(double value, DataType type);
   ValueId numbers(std::span<const float> values);

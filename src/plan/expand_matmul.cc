@@ -1,4 +1,5 @@
 // Matrix products, convolutions and pools of com.microsoft.
+#include <cstring>
 #include <numeric>
 
 #include "plan/expand.h"
@@ -85,6 +86,46 @@ void fused_matmul(Expansion& to) {
     if (const auto value = attributes.find_number(name)) parameters.push_back(*value);
   }
   activate(to, product, activation, parameters, to.out(0));
+}
+
+// A product with a matrix of 4 bits that another library has packed: by columns in blocks of 32, each a float32 scale,
+// a zero point where the kind has them (otherwise 8), and codes of which the i-th and the one 16 behind share a byte.
+void packed_matmul(Expansion& to) {
+  constexpr int64_t kBlock = 32;
+  const int64_t kind = to.attributes().integer("blk_quant_type");
+  const ConstantRef packed = to.value(to.in(1)).constant, sizes = to.value(to.in(2)).constant;
+  if ((kind != 0 && kind != 1) || packed == nullptr || sizes == nullptr || sizes->type != DataType::kInt64 ||
+      sizes->shape != Shape{2}) {
+    to.fail(unsupported("MatMulFpQ4 of the kind {} is computed with constants of the kinds 0 and 1 alone.", kind));
+    return;
+  }
+  const int64_t k = sizes->as<int64_t>()[0], n = sizes->as<int64_t>()[1],
+                blocks = k / kBlock + (k % kBlock != 0 ? 1 : 0);
+  const int64_t each = static_cast<int64_t>(sizeof(float)) + kind + kBlock / 2;
+  if (k < 1 || n < 1 || packed->size_bytes / each / blocks != static_cast<size_t>(n)) {
+    to.fail(
+        invalid_argument("MatMulFpQ4 has {} bytes for a matrix of {} rows and {} columns.", packed->size_bytes, k, n));
+    return;
+  }
+  std::byte* data = nullptr;
+  Result<ConstantRef> made = make_constant(DataType::kFloat, Shape{k, n}, &data);
+  if (!made.ok()) {
+    to.fail(made.status());
+    return;
+  }
+  auto* const b = reinterpret_cast<float*>(data);
+  for (int64_t column = 0; column < n; ++column) {
+    for (int64_t row = 0; row < k; ++row) {
+      const std::byte* const block = packed->data + (column * blocks + row / kBlock) * each;
+      float scale = 0;
+      std::memcpy(&scale, block, sizeof(scale));
+      const int64_t at = row % kBlock, half = kBlock / 2;
+      const int zero = kind == 1 ? std::to_integer<int>(block[sizeof(scale)]) : 8;
+      const int both = std::to_integer<int>(block[sizeof(scale) + kind + at % half]);
+      b[row * n + column] = static_cast<float>((at < half ? both & 15 : both >> 4) - zero) * scale;
+    }
+  }
+  to.add("MatMul", {to.in(0), to.add_constant(*std::move(made))}, {}, to.out(0));
 }
 
 void fused_gemm(Expansion& to) {
@@ -223,6 +264,7 @@ constexpr Row kRows[] = {
     {"com.microsoft", "FusedGemm", &fused_gemm},
     {"com.microsoft", "FusedMatMul", &fused_matmul},
     {"com.microsoft", "FusedMatMulActivation", &fused_matmul},
+    {"com.microsoft", "MatMulFpQ4", &packed_matmul},
     {"com.microsoft", "MoE", &experts},
     {"com.microsoft", "NhwcConv", &nhwc_fused_conv},
     {"com.microsoft", "NhwcFusedConv", &nhwc_fused_conv},

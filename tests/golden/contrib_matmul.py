@@ -4,6 +4,18 @@ import numpy as np
 from contrib_problems import problem
 
 
+def packed(codes, scales, zeros):
+    """The bytes of MatMulFpQ4: blocks of 32 codes of a column, each behind its scale and zero point."""
+    written = bytearray()
+    for column in range(codes.shape[0]):
+        for block in range(scales.shape[1]):
+            part = codes[column, 32 * block:32 * block + 32]
+            zero = 8 if zeros is None else zeros[column, block]
+            part = np.concatenate([part, np.full(32 - len(part), zero, np.uint8)])
+            written += np.float32(scales[column, block]).tobytes() + (b"" if zeros is None else bytes([zero])) + (part[:16] | part[16:] << 4).tobytes()
+    return np.frombuffer(bytes(written), np.uint8)
+
+
 def problems():
     rng = np.random.default_rng(2)
 
@@ -21,6 +33,12 @@ def problems():
         found.append(problem(operator, [floats(5), floats(5, 6)], alpha=0.5))
         found.append(problem(operator, [floats(4, 5), floats(5)], alpha=0.5))
         found.append(problem(operator, [floats(2, 3, 4, 5), floats(5, 6)], alpha=0.25))
+    for kind in (0, 1):
+        for rows, columns in ((64, 5), (100, 7), (31, 3)):
+            blocks = -(-rows // 32)
+            zeros = rng.integers(0, 16, (columns, blocks)).astype(np.uint8) if kind else None
+            blob = packed(rng.integers(0, 16, (columns, rows)).astype(np.uint8), rng.uniform(0.1, 1, (columns, blocks)), zeros)
+            found.append(problem("MatMulFpQ4", [floats(2, 3, rows), blob, np.array([rows, columns])], constants=[1, 2], blk_quant_type=kind, dynamic=rows == 31))
     found.append(problem("FusedMatMul", [floats(3, 4, 5, kind=np.float64), floats(3, 6, 5, kind=np.float64)], transB=1, alpha=0.25))
     for a, b in ((1, 0), (0, 1), (1, 1)):
         for matrix in ((0, 0), (1, 0), (0, 1)):

@@ -259,6 +259,8 @@ WRONG = [
     (problem("Tokenizer", [TEXTS], mark=0, mincharnum=1, pad_value="", tokenexp="a", separators=["b"]), "one of"),
     (problem("Tokenizer", [TEXTS], mark=0, mincharnum=2, pad_value="", separators=[""]), "has to be 1"),
     (problem("DynamicTimeWarping", [floats(2, 3, 4)]), "one matrix"),
+    (problem("MatMulFpQ4", [floats(3, 32), codes(41), np.array([32, 2])], constants=[1, 2]), "41 bytes for a matrix of 32 rows and 2 columns"),
+    (problem("MatMulFpQ4", [floats(3, 32), codes(42), np.array([32, 2])], constants=[1]), "with constants of the kinds 0 and 1"),
     (problem("SparseAttention", [ROWS, ROWS, ROWS, floats(2, 3, 9, 16), floats(2, 3, 9, 16), np.zeros((2, 3), np.int32), np.zeros((2, 3), np.int32), np.array([5], np.int32),
                                  np.array([5, 5], np.int32)], num_heads=3, kv_num_heads=3, sparse_block_size=16, outputs=3), "of 3 heads has blocks of 16"),
     (problem("NGramHashMapping", [np.zeros((1, 4), np.int32), np.ones(2, np.int32), np.zeros(1, np.int32)], max_ngram_size=2, n_head_per_ngram=1, pad_id=0), "vocabulary of 0"),
