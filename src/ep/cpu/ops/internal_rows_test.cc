@@ -427,10 +427,10 @@ TEST(InternalRows, AttentionWithCachesAgreesWithTheReference) {
 
 // A new internal operator needs examples above.
 TEST(InternalRows, EveryOperatorHasAnExample) {
-  // Reorder stands between the layouts of all of the above; those of bytes take plain tensors alone, and are compared
-  // in tests/golden/quantized_test.py.
-  std::set<std::string_view> examples = {"Reorder", "LookupBytes", "QuantizedConv", "QuantizedMatMul",
-                                         "QuantizedSoftmax"};
+  // Reorder stands between the layouts of all of the above. The others take plain tensors alone, and are compared in
+  // tests/golden/quantized_test.py (those of bytes) and tests/golden/contrib_test.py (the steps of a search).
+  std::set<std::string_view> examples = {"Reorder",          "LookupBytes", "QuantizedConv", "QuantizedMatMul",
+                                         "QuantizedSoftmax", "SearchStart", "SearchStep",    "SearchEnd"};
   const std::vector<Example> first = convolutions(), second = others(), third = cached_attentions();
   for (const auto* list : {&first, &second, &third})
     for (const Example& example : *list) examples.insert(example.node.op_type);
