@@ -214,6 +214,19 @@ class Folder {
     return true;
   }
 
+  // Whether the node only repeats or counts, and writes an output of the graph: the run would copy the constant, which
+  // takes as long as making it, and the plan would hold it.
+  bool fills_output(const Node& node) const {
+    static constexpr std::string_view kFilling[] = {"ConstantOfShape", "Expand", "Range", "Tile"};
+    constexpr size_t kLeastBytes = 4096;
+    if (!node.domain.empty() || std::find(std::begin(kFilling), std::end(kFilling), node.op_type) == std::end(kFilling))
+      return false;
+    const Value& value = graph_.value(node.outputs[0]);
+    if (!is_output_[node.outputs[0]] || !value.fully_known()) return false;
+    const Result<size_t> size = tensor_size_bytes(value.type, value.shape());
+    return size.ok() && *size >= kLeastBytes;
+  }
+
   // True if the node is gone: all its outputs are constants now.
   bool evaluate_all(const Node& node) {
     if (!all_constant(node) || is_random(node) || (keep_bytes_ && dequantizes_bytes(node))) return false;
@@ -224,7 +237,7 @@ class Folder {
     if (!evaluate_) return false;
     for (const Attribute& attribute : node.attributes)
       if (attribute.graph) return false;
-    if (!affordable(node)) return false;
+    if (!affordable(node) || fills_output(node)) return false;
     Result<std::vector<ConstantRef>> results = evaluate_(graph_, node);
     if (!results.ok() || results->size() < node.outputs.size()) return false;
     for (size_t i = 0; i < node.outputs.size(); ++i)

@@ -6,6 +6,7 @@
 #include "device/memory_space.h"
 #include "runtime/binding_checks.h"
 #include "runtime/binding_impl.h"
+#include "runtime/run_state.h"
 #include "runtime/session_impl.h"
 
 namespace tenon {
@@ -83,6 +84,25 @@ Status BindingImpl::adopt_output(size_t slot, DataType type, const Shape& shape,
                                                session->spaces().table().shown(space)));
   output.ready = true;
   output_addresses[slot] = output.result.data();
+  return {};
+}
+
+Status BindingImpl::exchange_output(size_t slot, DynamicValue& value) {
+  BoundOutput& output = outputs[slot];
+  TENON_TRY_ASSIGN(Tensor made,
+                   Tensor::view(value.type, value.shape, value.memory.get(), value.capacity_bytes, value.memory));
+  output.result = Tensor();
+  const Tensor before = std::exchange(output.memory, std::move(made));
+  output.result = output.memory;
+  output.ready = true;
+  output_addresses[slot] = output.result.data();
+  value.memory = nullptr;
+  value.capacity_bytes = 0;
+  // Any other handle is the application's, which still looks at the last result.
+  if (before.owner().use_count() == 1 && same_memory(before.space(), MemorySpace())) {
+    value.memory = std::shared_ptr<std::byte>(before.owner(), before.data_as<std::byte>());
+    value.capacity_bytes = before.capacity_bytes();
+  }
   return {};
 }
 

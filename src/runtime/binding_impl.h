@@ -18,6 +18,7 @@ namespace tenon {
 
 struct SessionImpl;
 class RunState;
+struct DynamicValue;
 
 struct BindingImpl {
   explicit BindingImpl(std::shared_ptr<SessionImpl> owner);
@@ -30,6 +31,9 @@ struct BindingImpl {
   // The output is this memory in `space`, made by the run.
   Status adopt_output(size_t slot, DataType type, const Shape& shape, std::shared_ptr<std::byte> memory,
                       size_t size_bytes, SpaceId space);
+  // The output is the memory of `value`, which lies on the host, and `value` gets what the output had, if nobody looks
+  // at it any more: the next run writes there.
+  Status exchange_output(size_t slot, DynamicValue& value);
   // After the steps: outputs whose elements are addresses become copies that own what the addresses name.
   Status keep_outputs();
   // Where output `slot` has to be, after it was bound.

@@ -1,5 +1,6 @@
 #include "runtime/binding_outputs.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "device/copy.h"
@@ -47,13 +48,26 @@ Status BindingOutputs::copy(size_t slot, DataType type, const Shape& shape, void
                      spaces.transfer(from.space(), target.space()));
 }
 
+namespace {
+
+// Whether the run reads the value of `copied` no more.
+bool is_last_use(const Plan& plan, const PlanCopy& copied) {
+  return !plan.cut && std::none_of(plan.copies.begin(), plan.copies.end(), [&](const PlanCopy& other) {
+    return &other > &copied && other.source.kind == copied.source.kind && other.source.index == copied.source.index;
+  });
+}
+
+}  // namespace
+
 Status BindingOutputs::copy_dynamic(const Plan& plan, const PlanCopy& copied, RunState& state) {
   const size_t slot = copied.output.index();
   const DynamicValue& value = state.dynamic_value(DynamicId(copied.source.index));
   const BoundOutput& output = binding_.outputs[slot];
-  // Memory of a device that nobody asked to be elsewhere becomes the output as it is.
-  if (copied.space != kHostSpace && output.is_auto &&
-      (!output.auto_space.valid() || output.auto_space == copied.space)) {
+  // Memory that nobody asked to be elsewhere becomes the output as it is.
+  const bool stays = output.is_auto && (!output.auto_space.valid() || output.auto_space == copied.space);
+  if (copied.space == kHostSpace && stays && is_last_use(plan, copied))
+    return binding_.exchange_output(slot, state.dynamic_value(DynamicId(copied.source.index)));
+  if (copied.space != kHostSpace && stays) {
     const size_t capacity = value.capacity_bytes;
     const Shape shape = value.shape;
     const DataType type = value.type;

@@ -72,6 +72,8 @@ class RunState {
 
   void* address(const Location& location) const;
   const DynamicValue& dynamic_value(DynamicId id) const { return dynamic_[id]; }
+  // The same for a caller that gives its memory in exchange.
+  DynamicValue& dynamic_value(DynamicId id) { return dynamic_[id]; }
   // A dynamic value's memory becomes the caller's.
   std::shared_ptr<std::byte> take_dynamic(DynamicId id);
   // The arenas of the run under way.

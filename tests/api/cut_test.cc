@@ -66,6 +66,34 @@ TEST(Cut, NonZeroReportsTheRealShapeInALargerBuffer) {
   EXPECT_EQ(runs.output(0).shape(), (Shape{1, 0}));
 }
 
+// The kernel's memory becomes the output, and the output's memory is the kernel's in the next run.
+TEST(Cut, AnOutputOfUnknownSizeThatNobodyBindsIsNotCopied) {
+  Runs runs(non_zero_model());
+  ASSERT_THAT(runs.run({{"x", floats({5}, {0, 1, 0, 2, 3})}}), is_ok());
+  EXPECT_TRUE(runs.report.copies.records.empty());
+  const Tensor kept = runs.output(0);
+  for (int run = 0; run < 3; ++run) {
+    ASSERT_THAT(runs.run({{"x", floats({5}, {4, 0, 0, 0, 0})}}), is_ok());
+    EXPECT_TRUE(runs.report.copies.records.empty());
+    EXPECT_THAT(values_of<int64_t>(runs.output(0)), ElementsAre(0));
+    ASSERT_THAT(runs.run({{"x", floats({5}, {4, 0, 5, 0, 0})}}), is_ok());
+    EXPECT_THAT(values_of<int64_t>(runs.output(0)), ElementsAre(0, 2));
+  }
+  EXPECT_THAT(values_of<int64_t>(kept), ElementsAre(1, 3, 4));
+}
+
+TEST(Cut, AFilledOutputIsMadeInTheRunInsteadOfCopiedFromAConstant) {
+  OnnxModel model;
+  model.input("shape", DataType::kInt64, {1}).output("y", DataType::kFloat, {"n"});
+  model.node(OnnxNode("ConstantOfShape", {"shape"}, {"y"}));
+  Runs runs(model);
+  for (const int64_t n : {4, 3000, 2000}) {
+    ASSERT_THAT(runs.run({{"shape", ints({1}, {n})}}), is_ok());
+    EXPECT_THAT(values_of<float>(runs.output(0)), testing::AllOf(testing::SizeIs(n), testing::Each(0.0f)));
+    EXPECT_EQ(runs.report.copies.records.empty(), n > 4) << n;
+  }
+}
+
 TEST(Cut, WhatFollowsNonZeroIsPlannedForItsSize) {
   OnnxModel model;
   model.input("x", DataType::kFloat, {"n"})
