@@ -27,6 +27,8 @@ struct IntegerTable {
   void (*philox)(uint32_t key0, uint32_t key1, uint32_t* words, int64_t blocks);
   // Indices below 0 count from the end of an axis. False where one of them is outside of it.
   bool (*wrap)(int64_t* indices, int64_t n, int64_t length);
+  // offsets[i] = the index, wrapped like that, times `stride`, plus i * step. `offsets` may be `indices`.
+  bool (*place)(const int64_t* indices, int64_t n, int64_t length, int64_t stride, int64_t step, int64_t* offsets);
   // Whether each is one more than the one before it.
   bool (*is_run)(const int64_t* x, int64_t n);
   // Whether all are the same.

@@ -111,8 +111,30 @@ bool wrap(int64_t* indices, int64_t n, int64_t length) {
   return outside == 0;
 }
 
+template <bool kStrided>
+bool place_as(const int64_t* indices, int64_t n, int64_t length, int64_t stride, int64_t step, int64_t* offsets) {
+  int64_t outside = 0;
+  TENON_INDEPENDENT_LOOP
+  for (int64_t i = 0; i < n; ++i) {
+    const int64_t index = indices[i] + (indices[i] < 0 ? length : 0);
+    // Of both differences the sign says whether the index is outside, with no comparison of 64 bits.
+    outside |= index | (length - 1 - index);
+    offsets[i] =
+        kStrided
+            ? wrapped(static_cast<uint64_t>(index) * static_cast<uint64_t>(stride) + static_cast<uint64_t>(i * step))
+            : index;
+  }
+  return outside >= 0;
+}
+
+bool place(const int64_t* indices, int64_t n, int64_t length, int64_t stride, int64_t step, int64_t* offsets) {
+  if (stride == 1 && step == 0) return place_as<false>(indices, n, length, 1, 0, offsets);
+  return place_as<true>(indices, n, length, stride, step, offsets);
+}
+
 bool is_run(const int64_t* x, int64_t n) {
-  int64_t differs = 0;
+  int64_t differs = n == 0 ? 0 : x[n - 1] ^ (x[0] + n - 1);
+  if (differs != 0) return false;
   for (int64_t i = 0; i < n; ++i) differs |= x[i] ^ (x[0] + i);
   return differs == 0;
 }
@@ -164,6 +186,7 @@ const IntegerTable integer_table = {
     &is_beyond16,
     &philox,
     &wrap,
+    &place,
     &is_run,
     &is_one_value,
     &where<uint8_t>,

@@ -62,18 +62,41 @@ int64_t ElementBox::grain(int part) const {
 
 Status ElementBox::status(const void* data, int64_t failed) const {
   if (failed < 0) return {};
-  return wrap_index(rows_.read(data, failed), length_).status();
+  for (; failed < count_; ++failed)
+    if (Status status = wrap_index(rows_.read(data, failed), length_).status(); !status.ok()) return status;
+  return internal_error("No index is outside [{}, {}).", -length_, length_);
 }
 
-Tuples tuples_of(const GatherNdDesc& desc, const Shape& x) {
-  Tuples tuples;
-  tuples.length = desc.width;
+Tuples::Tuples(const GatherNdDesc& desc, const Shape& x) : length_(desc.width) {
   const Strides strides = dense_strides(x);
   for (int d = 0; d < desc.width; ++d) {
-    tuples.strides[d] = strides[desc.batch_rank + d];
-    tuples.dims.push_back(x[desc.batch_rank + d]);
+    strides_[d] = strides[desc.batch_rank + d];
+    dims_.push_back(x[desc.batch_rank + d]);
   }
-  return tuples;
+}
+
+bool Tuples::find(const int64_t* indices, int64_t n, int64_t* offsets) const {
+  if (length_ == 1) return integer_table().place(indices, n, dims_[0], strides_[0], 0, offsets);
+  int64_t outside = 0;
+  for (int64_t i = 0; i < n; ++i, indices += length_) {
+    uint64_t sum = 0;
+    for (int d = 0; d < length_; ++d) {
+      const int64_t index = indices[d] + (indices[d] < 0 ? dims_[d] : 0);
+      outside |= index | (dims_[d] - 1 - index);  // negative where the index is outside
+      sum += static_cast<uint64_t>(index) * static_cast<uint64_t>(strides_[d]);
+    }
+    offsets[i] = static_cast<int64_t>(sum);
+  }
+  return outside >= 0;
+}
+
+Status Tuples::status(const IndexRows& rows, const void* data, int64_t tuples, int64_t failed) const {
+  if (failed < 0) return {};
+  for (int64_t i = failed * length_; i < tuples * length_; ++i) {
+    Status status = wrap_index(rows.read(data, i), dims_[static_cast<int>(i % length_)]).status();
+    if (!status.ok()) return status;
+  }
+  return internal_error("No index of the {} tuples is outside.", tuples);
 }
 
 }  // namespace tenon::cpu::ref

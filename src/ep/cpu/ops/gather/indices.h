@@ -51,9 +51,10 @@ class ElementBox {
   // Coordinates along `part` that are worth a thread's while.
   int64_t grain(int part) const;
 
-  // Calls body(first, offsets, n, is_run) for pieces that cover the elements whose coordinate on `part` is in [begin,
-  // end), in rising order: elements [first, first + n) of `indices` stand for x's elements at `offsets`, or if is_run
-  // for the n elements from offsets[0] on. Stops at an index out of range, whose position it leaves in `failed`.
+  // Calls body(first, base, offsets, n, is_run) for pieces that cover the elements whose coordinate on `part` is in
+  // [begin, end), in rising order: elements [first, first + n) of `indices` stand for x's elements at base + `offsets`,
+  // or if is_run for the n elements from base + offsets[0] on. Stops at an index out of range, the first position of
+  // whose piece it leaves in `failed`.
   template <typename Body>
   void run(const void* data, int part, int64_t begin, int64_t end, std::atomic<int64_t>& failed,
            const Body& body) const {
@@ -78,23 +79,13 @@ class ElementBox {
         const int64_t* const indices = rows_.show(data, first + i, n, offsets.data());
         // Rows whose indices are all one, as graph networks make them.
         const bool one = axis_ != last && integer_table().is_one_value(indices, n);
-        const int64_t read = one ? 1 : n;
-        std::copy_n(indices, indices == offsets.data() ? 0 : read, offsets.data());
-        if (!integer_table().wrap(offsets.data(), read, length_)) {
-          const auto outside = [&](int64_t index) { return index < 0 || index >= length_; };
-          failed.store(first + i + (std::find_if(offsets.begin(), offsets.begin() + n, outside) - offsets.begin()),
-                       std::memory_order_relaxed);
+        if (!integer_table().place(indices, one ? 1 : n, length_, axis_stride_, axis_ == last ? 0 : 1,
+                                   offsets.data())) {
+          failed.store(first + i, std::memory_order_relaxed);
           return;
         }
-        if (one) {
-          offsets[0] = offsets[0] * axis_stride_ + base + i;
-        } else if (axis_ == last) {  // whose stride is 1
-          for (int64_t j = 0; j < n; ++j) offsets[j] += base;
-        } else {
-          integer_table().wide[static_cast<int>(WideOp::kMul)](offsets.data(), 1, &axis_stride_, 0, offsets.data(), n);
-          for (int64_t j = 0; j < n; ++j) offsets[j] += base + i + j;
-        }
-        body(first + i, offsets.data(), n, one || (axis_ == last && integer_table().is_run(offsets.data(), n)));
+        body(first + i, axis_ == last ? base : base + i, offsets.data(), n,
+             one || (axis_ == last && integer_table().is_run(offsets.data(), n)));
       }
       int d = last - 1;
       for (; d >= 0; --d) {
@@ -104,7 +95,7 @@ class ElementBox {
       if (d < 0) return;
     }
   }
-  // The error for the position that run() left, if it left one.
+  // The error for the position that run() left, if it left one: of the first index out of range from there on.
   Status status(const void* data, int64_t failed) const;
 
  private:
@@ -126,32 +117,37 @@ Status run_elements(const ElementBox& box, const void* data, bool axis_too, Thre
 }
 
 // Reads tuples (GatherNdDesc): the element of a batch of x where the slice begins that a tuple names.
-struct Tuples {
-  int length = 0;  // of a tuple
-  Shape dims;      // x's axes that a tuple indexes
-  Strides strides{};
+class Tuples {
+ public:
+  Tuples(const GatherNdDesc& desc, const Shape& x);
 
-  Result<int64_t> offset(IndexReader read, const void* data, int64_t tuple) const {
-    int64_t sum = 0;
-    for (int d = 0; d < length; ++d) {
-      Result<int64_t> index = wrap_index(read(data, tuple * length + d), dims[d]);
-      if (!index.ok()) return index;
-      sum += *index * strides[d];
+  // Calls body(first, offsets, n) for pieces of the tuples [begin, end): tuples [first, first + n) name the slices at
+  // `offsets`. Stops at an index out of range and leaves the first tuple of its piece in `failed`.
+  template <typename Body>
+  void each_piece(const IndexRows& rows, const void* data, int64_t begin, int64_t end, std::atomic<int64_t>& failed,
+                  const Body& body) const {
+    constexpr int64_t kPiece = 128;
+    std::array<int64_t, kPiece * Shape::kMaxRank> room;
+    std::array<int64_t, kPiece> offsets;
+    for (int64_t first = begin; first < end; first += kPiece) {
+      const int64_t n = std::min(kPiece, end - first);
+      if (!find(rows.show(data, first * length_, n * length_, room.data()), n, offsets.data())) {
+        failed.store(first, std::memory_order_relaxed);
+        return;
+      }
+      body(first, offsets.data(), n);
     }
-    return sum;
   }
-  // The same without a message: -1 where an index is out of range.
-  int64_t find(IndexReader read, const void* data, int64_t tuple) const {
-    int64_t sum = 0;
-    for (int d = 0; d < length; ++d) {
-      int64_t index = read(data, tuple * length + d);
-      if (index < 0) index += dims[d];
-      if (index < 0 || index >= dims[d]) return -1;
-      sum += index * strides[d];
-    }
-    return sum;
-  }
+  // The error of the first tuple out of range from `failed` on, which each_piece() left; OK for -1.
+  Status status(const IndexRows& rows, const void* data, int64_t tuples, int64_t failed) const;
+
+ private:
+  // Of n tuples. False: an index is out of range.
+  bool find(const int64_t* indices, int64_t n, int64_t* offsets) const;
+
+  int length_ = 0;  // of a tuple
+  Shape dims_;      // x's axes that a tuple indexes
+  Strides strides_{};
 };
-Tuples tuples_of(const GatherNdDesc& desc, const Shape& x);
 
 }  // namespace tenon::cpu::ref

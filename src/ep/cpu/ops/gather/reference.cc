@@ -74,9 +74,9 @@ Result<RefImpl> make_gather_elements(RefNode& node) {
   TENON_TRY(require_output(node, 0, indices));
   RefImpl impl;
   impl.run = [box = ElementBox(rows, indices, x, axis), loop,
-              bytes = data_type_size(node.inputs[0].type)](KernelContext& context) -> Status {
-    const auto gather = [&](int64_t i, const int64_t* offsets, int64_t n, bool is_run) {
-      const std::byte* const x = context.input<std::byte>(0);
+              bytes = static_cast<int64_t>(data_type_size(node.inputs[0].type))](KernelContext& context) -> Status {
+    const auto gather = [&](int64_t i, int64_t base, const int64_t* offsets, int64_t n, bool is_run) {
+      const std::byte* const x = context.input<std::byte>(0) + base * bytes;
       std::byte* const y = context.output<std::byte>(0) + i * bytes;
       if (is_run) {
         std::memcpy(y, x + offsets[0] * bytes, n * bytes);
@@ -94,28 +94,29 @@ Result<RefImpl> make_gather_nd(RefNode& node) {
   const Shape& x = node.inputs[0].shape;
   const Shape& indices = node.inputs[1].shape;
   TENON_TRY_ASSIGN(const GatherNdDesc desc, read_gather_nd(*node.node, x, indices));
-  TENON_TRY_ASSIGN(const IndexReader read, index_reader(node, 1));
+  TENON_TRY_ASSIGN(const IndexRows rows, index_rows(node, 1));
   TENON_TRY(require_output(node, 0, desc.output));
   const int64_t batch_stride = span_product(x, desc.batch_rank, x.rank());
+  GatherLoop loop = nullptr;  // of single elements
+  if (desc.slice == 1 && desc.batch == 1) {
+    TENON_TRY_ASSIGN(loop, gather_loop_of(node));
+  }
   RefImpl impl;
-  impl.run = [read, desc, batch_stride, tuples = tuples_of(desc, x),
+  impl.run = [rows, loop, desc, batch_stride, tuples = Tuples(desc, x),
               bytes = static_cast<int64_t>(data_type_size(node.inputs[0].type))](KernelContext& context) -> Status {
     const int64_t slice = desc.slice * bytes, all = desc.batch * desc.tuples;
     std::atomic<int64_t> failed{-1};
     const int64_t grain = std::max<int64_t>(1, kGrainBytes / std::max<int64_t>(16, slice));
     context.pool->parallel_for(all, grain, [&](int64_t begin, int64_t end) {
-      for (int64_t t = begin; t < end; ++t) {
-        const int64_t offset = tuples.find(read, context.inputs[1], t);
-        if (offset < 0) {
-          failed.store(t, std::memory_order_relaxed);
-          return;
-        }
-        std::memcpy(context.output<std::byte>(0) + t * slice,
-                    context.input<std::byte>(0) + (t / desc.tuples * batch_stride + offset) * bytes, slice);
-      }
+      tuples.each_piece(rows, context.inputs[1], begin, end, failed, [&](int64_t t, const int64_t* offsets, int64_t n) {
+        std::byte* const y = context.output<std::byte>(0) + t * slice;
+        const std::byte* const x = context.input<std::byte>(0);
+        if (loop != nullptr) return loop(x, offsets, y, n);
+        for (int64_t i = 0; i < n; ++i)
+          std::memcpy(y + i * slice, x + ((t + i) / desc.tuples * batch_stride + offsets[i]) * bytes, slice);
+      });
     });
-    const int64_t at = failed.load(std::memory_order_relaxed);
-    return at < 0 ? Status() : tuples.offset(read, context.inputs[1], at).status();
+    return tuples.status(rows, context.inputs[1], all, failed.load(std::memory_order_relaxed));
   };
   return impl;
 }

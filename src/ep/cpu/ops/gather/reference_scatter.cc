@@ -162,14 +162,15 @@ Result<RefImpl> make_elements(RefNode& node) {
   TENON_TRY_ASSIGN(const Combination combination, combination_of(node));
   RefImpl impl;
   impl.run = [box = ElementBox(rows, indices, x, axis), combination, all = node.inputs[0].size_bytes(),
-              bytes = data_type_size(node.inputs[0].type)](KernelContext& context) -> Status {
+              bytes = static_cast<int64_t>(data_type_size(node.inputs[0].type))](KernelContext& context) -> Status {
     copy_input(context, all);
-    const auto scatter = [&](int64_t i, const int64_t* offsets, int64_t n, bool is_run) {
+    const auto scatter = [&](int64_t i, int64_t base, const int64_t* offsets, int64_t n, bool is_run) {
       const std::byte* const updates = context.input<std::byte>(2) + i * bytes;
+      std::byte* const target = context.output<std::byte>(0) + base * bytes;
       if (is_run) {
-        write(combination, context.output<std::byte>(0) + offsets[0] * bytes, updates, n, bytes);
+        write(combination, target + offsets[0] * bytes, updates, n, bytes);
       } else {
-        combination.elements(context.outputs[0], updates, offsets, n);
+        combination.elements(target, updates, offsets, n);
       }
     };
     return run_elements(box, context.inputs[1], false, *context.pool, scatter);
@@ -184,11 +185,11 @@ Result<RefImpl> make_nd(RefNode& node) {
   TENON_TRY_ASSIGN(const GatherNdDesc desc, read_gather_nd(*node.node, x, indices));
   TENON_INVALID_IF(node.inputs[2].shape != desc.output, "ScatterND has updates {} for indices {} into {}.",
                    node.inputs[2].shape.to_string(), indices.to_string(), x.to_string());
-  const Tuples tuples = tuples_of(desc, x);
-  TENON_TRY_ASSIGN(const IndexReader read, index_reader(node, 1));
+  const Tuples tuples(desc, x);
+  TENON_TRY_ASSIGN(const IndexRows rows, index_rows(node, 1));
   TENON_TRY_ASSIGN(const Combination combination, combination_of(node));
   RefImpl impl;
-  impl.run = [read, combination, tuples, desc, all = node.inputs[0].size_bytes(),
+  impl.run = [rows, combination, tuples, desc, all = node.inputs[0].size_bytes(),
               bytes = data_type_size(node.inputs[0].type)](KernelContext& context) -> Status {
     copy_input(context, all);
     // Several tuples may name one slice, and the last one counts: threads share the slices, not the tuples.
@@ -196,18 +197,16 @@ Result<RefImpl> make_nd(RefNode& node) {
     std::atomic<int64_t> failed{-1};
     const int64_t grain = std::max(kLeastPiece, kElements / std::max<int64_t>(1, desc.tuples));
     context.pool->parallel_for(desc.slice, grain, [&](int64_t begin, int64_t end) {
-      for (int64_t t = 0; t < desc.tuples; ++t) {
-        const int64_t offset = tuples.find(read, context.inputs[1], t);
-        if (offset < 0) {
-          failed.store(t, std::memory_order_relaxed);
-          return;
-        }
-        write(combination, context.output<std::byte>(0) + (offset + begin) * bytes,
-              context.input<std::byte>(2) + (t * desc.slice + begin) * bytes, end - begin, bytes);
-      }
+      tuples.each_piece(rows, context.inputs[1], 0, desc.tuples, failed,
+                        [&](int64_t t, const int64_t* offsets, int64_t n) {
+                          const auto* const updates = context.input<std::byte>(2) + t * desc.slice * bytes;
+                          if (desc.slice == 1) return combination.elements(context.outputs[0], updates, offsets, n);
+                          for (int64_t i = 0; i < n; ++i)
+                            write(combination, context.output<std::byte>(0) + (offsets[i] + begin) * bytes,
+                                  updates + (i * desc.slice + begin) * bytes, end - begin, bytes);
+                        });
     });
-    const int64_t at = failed.load(std::memory_order_relaxed);
-    return at < 0 ? Status() : tuples.offset(read, context.inputs[1], at).status();
+    return tuples.status(rows, context.inputs[1], desc.tuples, failed.load(std::memory_order_relaxed));
   };
   return impl;
 }

@@ -181,6 +181,8 @@ void StridedCopy::run_outer(const std::byte* src, std::byte* dst, int64_t begin,
   };
   // Short rows of usual sizes need no call.
   switch (inner_ == Inner::kBytes ? inner_dim_ * static_cast<int64_t>(element_bytes_) : 0) {
+    case 4:
+      return each([&] { std::memcpy(dst, src, 4); });
     case 8:
       return each([&] { std::memcpy(dst, src, 8); });
     case 16:
