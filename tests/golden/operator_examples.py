@@ -346,6 +346,7 @@ example("MeanVarianceNormalization", [IMAGE])
 example("MeanVarianceNormalization", [ROW], axes=[0, -1])
 for order in (0, 1):
     example("Unique", [(4, 5)], low=-2, high=2, outputs=4, sorted=order, where=lambda types: types["T"].kind not in "bc")
+    example("Unique", [(700,)], low=-300, high=300, outputs=4, sorted=order, where=lambda types: types["T"].kind not in "bc")
     example("Unique", [(5, 2)], low=0, high=1, outputs=4, sorted=order, axis=0, where=lambda types: types["T"].kind not in "bc")
 TARGETS = np.array([[0, 2, 1], [1, 1, 0]])
 for reduction in ("none", "sum", "mean"):

@@ -1,6 +1,9 @@
 // Unique: the different elements of a tensor, or its different slices along an axis.
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cstring>
+#include <utility>
 
 #include "ep/cpu/ops/reference_kernel.h"
 #include "ops/axes.h"
@@ -37,6 +40,50 @@ int compare(const void* x, const Slices& slices, int64_t a, int64_t b) {
   return 0;
 }
 
+// Numbers of 64 bits for n elements, in the same order and equal where the elements are: zeros of both signs are one,
+// and so are NaNs, which come last.
+using MakeKeys = void (*)(const void* x, int64_t n, uint64_t* keys);
+
+template <typename T>
+void make_keys(const void* x, int64_t n, uint64_t* keys) {
+  constexpr uint64_t kSign = uint64_t{1} << 63;
+  const T* const from = static_cast<const T*>(x);
+  for (int64_t i = 0; i < n; ++i) {
+    if constexpr (is_float<T>) {
+      const double value = static_cast<double>(static_cast<Compute<T>>(from[i])) + 0.0;
+      const auto bits = std::bit_cast<uint64_t>(value);
+      keys[i] = value != value ? ~uint64_t{0} : (bits & kSign) != 0 ? ~bits : bits | kSign;
+    } else if constexpr (std::is_signed_v<T>) {
+      keys[i] = static_cast<uint64_t>(static_cast<int64_t>(from[i])) ^ kSign;
+    } else {
+      keys[i] = static_cast<uint64_t>(from[i]);
+    }
+  }
+}
+
+// Sorts keys with their numbers, equal ones by number, byte by byte from the lowest one on; bytes that are the same in
+// all keys are passed over. Room of n elements each; the sorted ones are where the pointers point then.
+void sort_keys(int64_t n, uint64_t*& keys, int64_t*& order, uint64_t* other_keys, int64_t* other_order) {
+  constexpr int kBytes = 8, kValues = 256;
+  uint64_t same = ~uint64_t{0};
+  for (int64_t i = 0; i < n; ++i) same &= ~(keys[i] ^ keys[0]);
+  for (int byte = 0; byte < kBytes; ++byte) {
+    const int shift = byte * 8;
+    if ((same >> shift & 0xff) == 0xff) continue;
+    std::array<int64_t, kValues> places{};
+    for (int64_t i = 0; i < n; ++i) ++places[keys[i] >> shift & 0xff];
+    int64_t place = 0;
+    for (int64_t& count : places) place += std::exchange(count, place);
+    for (int64_t i = 0; i < n; ++i) {
+      const int64_t to = places[keys[i] >> shift & 0xff]++;
+      other_keys[to] = keys[i];
+      other_order[to] = order[i];
+    }
+    std::swap(keys, other_keys);
+    std::swap(order, other_order);
+  }
+}
+
 // Sorts `order`, the numbers of the slices: equal ones by number.
 using Sort = void (*)(const void* x, const Slices& slices, int64_t* order);
 
@@ -52,6 +99,7 @@ struct UniquePlan {
   Slices slices;
   Compare compare = nullptr;
   Sort sort = nullptr;
+  MakeKeys make_keys = nullptr;  // null for slices of several elements
   Shape x;
   std::optional<int> axis;
   bool sorted = true;
@@ -69,13 +117,23 @@ struct Groups {
   int64_t first(int64_t group) const { return order[begin[group]]; }
 };
 
-void find_groups(const UniquePlan& plan, const void* x, Groups& groups) {
+// `room`: for three numbers a slice, if the plan has make_keys.
+void find_groups(const UniquePlan& plan, const void* x, Groups& groups, int64_t* room) {
   const int64_t n = plan.slices.count;
   for (int64_t i = 0; i < n; ++i) groups.order[i] = i;
-  plan.sort(x, plan.slices, groups.order);
+  uint64_t* keys = nullptr;
+  if (plan.make_keys != nullptr) {
+    keys = reinterpret_cast<uint64_t*>(room);
+    plan.make_keys(x, n, keys);
+    sort_keys(n, keys, groups.order, keys + n, room + 2 * n);
+  } else {
+    plan.sort(x, plan.slices, groups.order);
+  }
   for (int64_t i = 0; i < n; ++i) {
-    if (i == 0 || plan.compare(x, plan.slices, groups.order[i - 1], groups.order[i]) != 0)
-      groups.begin[groups.count++] = i;
+    const bool same =
+        i > 0 && (keys != nullptr ? keys[i - 1] == keys[i]
+                                  : plan.compare(x, plan.slices, groups.order[i - 1], groups.order[i]) == 0);
+    if (!same) groups.begin[groups.count++] = i;
   }
   groups.begin[groups.count] = n;
   for (int64_t g = 0; g < groups.count; ++g) groups.ranking[g] = g;
@@ -89,7 +147,7 @@ Status run_unique(const UniquePlan& plan, KernelContext& context) {
   const int64_t n = plan.slices.count;
   auto* const memory = reinterpret_cast<int64_t*>(context.scratch);
   Groups groups{memory, memory + n, memory + 2 * n + 1};
-  find_groups(plan, context.inputs[0], groups);
+  find_groups(plan, context.inputs[0], groups, memory + 3 * n + 1);
   Shape shape{groups.count};
   if (plan.axis) {
     shape = plan.x;
@@ -139,9 +197,11 @@ Result<RefImpl> make_unique(RefNode& node) {
   } else {
     plan.slices = {1, plan.x.element_count(), components};
   }
+  if (plan.slices.outer == 1 && plan.slices.inner == 1)
+    plan.make_keys = select(AllTypes(), type, []<typename T>() -> MakeKeys { return &make_keys<T>; });
   for (size_t i = 0; i < 4; ++i) plan.outputs[i] = output_spec(node, i);
   RefImpl impl;
-  impl.scratch_bytes = (3 * plan.slices.count + 1) * sizeof(int64_t);
+  impl.scratch_bytes = ((plan.make_keys != nullptr ? 6 : 3) * plan.slices.count + 1) * sizeof(int64_t);
   impl.run = [plan](KernelContext& context) -> Status { return run_unique(plan, context); };
   return impl;
 }

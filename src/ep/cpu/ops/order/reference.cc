@@ -14,9 +14,22 @@ namespace tenon::cpu::ref {
 
 namespace {
 
-// Ties go to the lower index. NaN sorts above every number. `order` has room for `length` elements.
-using TopLoop = void (*)(const void* x, int64_t stride, int64_t length, int64_t k, bool largest, int64_t* order,
-                         void* values, int64_t* indices);
+// Ties go to the lower index. NaN sorts above every number.
+struct TopTask {
+  const void* x = nullptr;  // `lines` neighbouring lines of `length` elements, each `stride` after the one before it
+  int64_t lines = 0, stride = 0, length = 0, k = 0;
+  bool largest = true;
+  int64_t* order = nullptr;  // room for `length` numbers
+  void* line = nullptr;      // room for the lines, where the stride is not 1
+  void* values = nullptr;    // the results, k of each line, as far apart as the elements; or null
+  int64_t* indices = nullptr;
+};
+using TopLoop = void (*)(const TopTask& task);
+
+// Neighbouring lines are made rows together: they share cache lines.
+constexpr int64_t kTopLines = 16;
+// Elements of the rows that are made at once.
+constexpr int64_t kTopElements = 65536;
 
 // The first k of [first, last) in order.
 template <typename Iterator, typename Less>
@@ -99,10 +112,10 @@ void few_first(const C* x, int64_t length, int64_t k, int64_t* order) {
 }
 
 template <typename T>
-void order_of(const T* from, int64_t stride, int64_t length, int64_t k, bool largest, int64_t* order) {
+void order_of(const T* from, int64_t length, int64_t k, bool largest, int64_t* order) {
   if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double> || std::is_same_v<T, int32_t> ||
                 std::is_same_v<T, int64_t>) {
-    if (stride == 1 && k > 0 && k <= kFewFirst) {
+    if (k > 0 && k <= kFewFirst) {
       largest ? few_first<true>(from, length, k, order) : few_first<false>(from, length, k, order);
       return;
     }
@@ -110,7 +123,7 @@ void order_of(const T* from, int64_t stride, int64_t length, int64_t k, bool lar
   if constexpr (sizeof(T) <= 4) {
     if (length <= int64_t{UINT32_MAX}) {
       auto* const keys = reinterpret_cast<uint64_t*>(order);
-      for (int64_t i = 0; i < length; ++i) keys[i] = sort_key(from[i * stride], i, largest);
+      for (int64_t i = 0; i < length; ++i) keys[i] = sort_key(from[i], i, largest);
       sort_first(keys, keys + length, k, std::less<>());
       for (int64_t i = 0; i < k; ++i) order[i] = static_cast<int64_t>(keys[i] & UINT32_MAX);
       return;
@@ -118,7 +131,7 @@ void order_of(const T* from, int64_t stride, int64_t length, int64_t k, bool lar
   }
   for (int64_t i = 0; i < length; ++i) order[i] = i;
   sort_first(order, order + length, k, [&](int64_t i, int64_t j) {
-    const Compute<T> a = from[i * stride], b = from[j * stride];
+    const Compute<T> a = from[i], b = from[j];
     if (a != a || b != b) {
       if ((a != a) == (b != b)) return i < j;
       return (a != a) == largest;
@@ -129,13 +142,21 @@ void order_of(const T* from, int64_t stride, int64_t length, int64_t k, bool lar
 }
 
 template <typename T>
-void top_loop(const void* x, int64_t stride, int64_t length, int64_t k, bool largest, int64_t* order, void* values,
-              int64_t* indices) {
-  const T* from = static_cast<const T*>(x);
-  order_of(from, stride, length, k, largest, order);
-  for (int64_t i = 0; i < k; ++i) {
-    if (values != nullptr) static_cast<T*>(values)[i * stride] = from[order[i] * stride];
-    if (indices != nullptr) indices[i * stride] = order[i];
+void top_loop(const TopTask& task) {
+  const T* rows = static_cast<const T*>(task.x);
+  if (task.stride != 1) {
+    T* const made = static_cast<T*>(task.line);
+    for (int64_t i = 0; i < task.length; ++i)
+      for (int64_t l = 0; l < task.lines; ++l) made[l * task.length + i] = rows[i * task.stride + l];
+    rows = made;
+  }
+  for (int64_t l = 0; l < task.lines; ++l, rows += task.length) {
+    order_of(rows, task.length, task.k, task.largest, task.order);
+    for (int64_t i = 0; i < task.k; ++i) {
+      const int64_t to = task.stride != 1 ? i * task.stride + l : l * task.k + i;
+      if (task.values != nullptr) static_cast<T*>(task.values)[to] = rows[task.order[i]];
+      if (task.indices != nullptr) task.indices[to] = task.order[i];
+    }
   }
 }
 
@@ -152,10 +173,15 @@ Result<RefImpl> make_top_k(RefNode& node) {
   TENON_UNSUPPORTED_IF(chosen == nullptr, "TopK is not computed on {}.", data_type_name(node.inputs[0].type));
   RefImpl impl;
   const int slots = scratch_slots(node);
-  const size_t slot_bytes = round_up(desc.span.length * static_cast<int64_t>(sizeof(int64_t)), 64);
+  const auto bytes = static_cast<int64_t>(data_type_size(node.inputs[0].type));
+  const AxisSpan& span = desc.span;
+  // Lines whose elements do not lie side by side are made rows, some at a time.
+  const int64_t together =
+      span.inner == 1 ? 1 : std::clamp<int64_t>(kTopElements / std::max<int64_t>(1, span.length), 1, kTopLines);
+  const size_t order_bytes = round_up(span.length * static_cast<int64_t>(sizeof(int64_t)), 64);
+  const size_t slot_bytes = order_bytes + (span.inner == 1 ? 0 : round_up(together * span.length * bytes, 64));
   impl.scratch_bytes = slot_bytes * slots;
-  impl.run = [chosen, x, desc, slots, slot_bytes, bytes = static_cast<int64_t>(data_type_size(node.inputs[0].type)),
-              values_spec = output_spec(node, 0),
+  impl.run = [chosen, x, desc, slots, slot_bytes, order_bytes, together, bytes, values_spec = output_spec(node, 0),
               indices_spec = output_spec(node, 1)](KernelContext& context) -> Status {
     const AxisSpan& line = desc.span;
     const int64_t k = desc.k ? *desc.k : *static_cast<const int64_t*>(context.inputs[1]);
@@ -169,12 +195,17 @@ Result<RefImpl> make_top_k(RefNode& node) {
     const int64_t grain = std::max<int64_t>(1, kElements / std::max<int64_t>(1, line.length));
     context.pool->parallel_for(line.outer * line.inner, grain, [&](int64_t begin, int64_t end) {
       const ScratchSlots::Claim claim(scratch);
-      for (int64_t e = begin; e < end; ++e) {
+      auto* const room = reinterpret_cast<std::byte*>(claim.floats());
+      TopTask task{.stride = line.inner, .length = line.length, .k = k, .largest = desc.largest};
+      task.order = reinterpret_cast<int64_t*>(room);
+      task.line = room + order_bytes;
+      for (int64_t e = begin; e < end; e += task.lines) {
         const int64_t o = e / line.inner, i = e % line.inner, to = o * k * line.inner + i;
-        chosen(context.input<std::byte>(0) + (o * line.length * line.inner + i) * bytes, line.inner, line.length, k,
-               desc.largest, reinterpret_cast<int64_t*>(claim.floats()),
-               values ? static_cast<std::byte*>(values) + to * bytes : nullptr,
-               indices ? static_cast<int64_t*>(indices) + to : nullptr);
+        task.lines = std::min({together, line.inner - i, end - e});
+        task.x = context.input<std::byte>(0) + (o * line.length * line.inner + i) * bytes;
+        task.values = values ? static_cast<std::byte*>(values) + to * bytes : nullptr;
+        task.indices = indices ? static_cast<int64_t*>(indices) + to : nullptr;
+        chosen(task);
       }
     });
     return {};
@@ -189,6 +220,17 @@ using ScanLoop = void (*)(const void* x, void* y, const AxisSpan& line, bool exc
 template <bool product, typename T>
 void scan_loop(const void* x, void* y, const AxisSpan& line, bool exclusive, bool reverse, int64_t begin, int64_t end) {
   using A = std::conditional_t<is_float<T>, double, uint64_t>;
+  for (; line.inner == 1 && begin < end; ++begin) {
+    const T* from = static_cast<const T*>(x) + begin * line.length;
+    T* to = static_cast<T*>(y) + begin * line.length;
+    const int64_t last = line.length - 1, step = reverse ? -1 : 1;
+    A sum = product ? A(1) : A(0);
+    for (int64_t k = 0, i = reverse ? last : 0; k <= last; ++k, i += step) {
+      const A value = static_cast<A>(static_cast<Compute<T>>(from[i])), before = sum;
+      sum = product ? before * value : before + value;
+      to[i] = static_cast<T>(exclusive ? before : sum);
+    }
+  }
   // Neighbouring lines go side by side.
   constexpr int64_t kLines = 256;
   while (begin < end) {

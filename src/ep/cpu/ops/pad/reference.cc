@@ -1,7 +1,9 @@
 // Pad in all its modes. Negative pads crop first; the modes then repeat the remaining elements.
 #include <algorithm>
+#include <array>
 #include <cstring>
 
+#include "ep/cpu/ops/moves/fill.h"
 #include "ep/cpu/ops/reference_kernel.h"
 #include "ops/pad.h"
 
@@ -39,32 +41,43 @@ void fill_rows(const Shape& in, const PadDesc& pad, const std::byte* x, const st
   const int64_t width = pad.output[last];
   const int64_t kept_begin = std::clamp<int64_t>(row.begin, 0, width);
   const int64_t kept_end = std::clamp<int64_t>(row.begin + row.kept, kept_begin, width);
+  // Where the elements beside the kept ones come from is the same in each row, and is found once if they are few.
+  constexpr int64_t kRoom = 64;
+  std::array<int64_t, kRoom> sources;
+  const int64_t after = width - kept_end, edges = kept_begin + after;
+  const auto source_of = [&](int64_t i) { return source(pad.mode, i - row.begin, row.kept); };
+  const auto edge = [&](int64_t i) { return i < kept_begin ? i : i - kept_begin + kept_end; };
+  for (int64_t i = 0; i < std::min(edges, kRoom); ++i) sources[i] = source_of(edge(i));
+  Strides at{};
+  for (int64_t d = last - 1, rest = begin; d >= 0; --d) {
+    at[d] = rest % pad.output[static_cast<int>(d)];
+    rest /= pad.output[static_cast<int>(d)];
+  }
   for (int64_t r = begin; r < end; ++r) {
     std::byte* const to = y + r * width * bytes;
-    int64_t offset = row.crop, rest = r;
+    int64_t offset = row.crop;
     bool inside = true;
     for (int d = last - 1; d >= 0; --d) {
       const PadAxis& axis = pad.axes[d];
-      const int64_t from = source(pad.mode, rest % pad.output[d] - axis.begin, axis.kept);
-      rest /= pad.output[d];
+      const int64_t from = source(pad.mode, at[d] - axis.begin, axis.kept);
       inside &= from >= 0;
       offset += (from + axis.crop) * strides[d];
     }
+    for (int d = last - 1; d >= 0; --d) {
+      if (++at[d] < pad.output[d]) break;
+      at[d] = 0;
+    }
     if (!inside) {
-      for (int64_t i = 0; i < width; ++i) std::memcpy(to + i * bytes, value, bytes);
+      nn::fill_elements(to, value, bytes, width);
       continue;
     }
     const std::byte* const from = x + offset * bytes;
-    const auto fill_edge = [&](int64_t first, int64_t stop) {
-      for (int64_t i = first; i < stop; ++i) {
-        const int64_t at = source(pad.mode, i - row.begin, row.kept);
-        std::memcpy(to + i * bytes, at >= 0 ? from + at * bytes : value, bytes);
-      }
-    };
-    fill_edge(0, kept_begin);
+    for (int64_t i = 0; i < edges; ++i) {
+      const int64_t source = i < kRoom ? sources[i] : source_of(edge(i));
+      std::memcpy(to + edge(i) * bytes, source >= 0 ? from + source * bytes : value, bytes);
+    }
     if (kept_end > kept_begin)
       std::memcpy(to + kept_begin * bytes, from + (kept_begin - row.begin) * bytes, (kept_end - kept_begin) * bytes);
-    fill_edge(kept_end, width);
   }
 }
 
