@@ -21,7 +21,8 @@ DOMAINS = ("", "ai.onnx.ml", "ai.onnx.preview")
 CONTRIB_DOMAIN = "com.microsoft"
 BLOCKED_DOMAIN = "com.microsoft.nchwc"  # of models that onnxruntime has written for one kind of machine
 # Operators that ONNX Runtime has in ai.onnx beyond the standard, and that exporters and optimisers write.
-ORT_IN_ONNX = ("SimplifiedLayerNormalization",)
+ORT_IN_ONNX = ("Affine", "Crop", "DynamicSlice", "ImageScaler", "MemcpyFromHost", "MemcpyToHost", "ParametricSoftplus", "Scale", "ScaledTanh",
+               "SimplifiedLayerNormalization")
 TABLE = pathlib.Path(__file__).resolve().parent.parent / "src" / "graph" / "schema_table.inc"
 OPTIONS = {"Single": 0, "Optional": 1, "Variadic": 2}
 UNBOUNDED = 2**31 - 1

@@ -115,6 +115,7 @@ struct Row {
   X(activation_rows)             \
   X(attention_rows)              \
   X(blocked_rows)                \
+  X(experimental_rows)           \
   X(gate_rows)                   \
   X(matmul_rows)                 \
   X(move_rows)                   \
