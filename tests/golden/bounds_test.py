@@ -135,6 +135,8 @@ for rank in (1, 2):
     right(f"Conv {rank}d stride {1 << 40}", f"y = Conv<strides=[{','.join([str((1 << 31) - 1)] * rank)}]>(x, w)", x=np.ones((1, 8) + (8,) * rank, np.float32),
           w=np.ones((8, 8) + (3,) * rank, np.float32))
 right("GridSample far", "y = GridSample(x, a)", opset=20, x=IMAGE, a=np.array([1e30, -1e30, np.inf, -np.inf, np.nan, 0.0], np.float32).reshape(1, 1, 3, 2))
+right("GridSample far linear border", 'y = GridSample<padding_mode="border">(x, a)', opset=20, x=IMAGE,
+      a=np.array([1e30, -1e30, np.inf, -np.inf, 0.5, 0.0], np.float32).reshape(1, 1, 3, 2))
 for padding in ("border", "reflection"):
     right(f"GridSample far {padding}", f'y = GridSample<padding_mode="{padding}", mode="cubic">(x, a)', opset=20, x=IMAGE,
           a=np.array([1e30, -1e30, np.inf, -np.inf, np.nan, 0.0], np.float32).reshape(1, 1, 3, 2))

@@ -14,7 +14,18 @@ struct SampleTaps {
   const float* weight[kMostSampleTaps] = {};
 };
 
+// Positions of a GridSample in an image of two axes, whose coordinates in [-1, 1] stand in pairs, the column's first.
+struct GridPositions {
+  const float* positions = nullptr;
+  int64_t count = 0;
+  int32_t height = 1, width = 1;
+  bool align_corners = false;
+  bool border = false;  // elements beyond a border are those at it; else there are none
+};
+
 struct SampleTable {
+  // The four taps of each position and their weights, rows first. Both have room for a multiple of 16.
+  void (*linear_taps)(const GridPositions& grid, int32_t* const* offset, float* const* weight);
   // y[i] = sum over k of weight[k][i] * x[offset[k][i]]
   void (*weighted)(const float* x, const SampleTaps& taps, float* y, int64_t count);
 };

@@ -66,9 +66,22 @@ class GridSampleKernel final : public Kernel {
   void run_block(KernelContext& context, int64_t n, int64_t first, Block& block) const {
     const int64_t count = std::min(kBlock, p_.out - first);
     const float* const grid = context.input<float>(1) + (n * p_.out + first) * p_.rank;
-    for (int64_t i = 0; i < count; ++i) fill_position(p_, grid + i * p_.rank, i, block);
     SampleTaps taps{.taps = p_.taps};
     for (int k = 0; k < p_.taps; ++k) taps.offset[k] = block.offset[k], taps.weight[k] = block.weight[k];
+    if (p_.rank == 2 && p_.desc.mode == GridSampleDesc::Mode::kLinear &&
+        p_.desc.padding != GridSampleDesc::Padding::kReflection) {
+      int32_t* const offset[] = {block.offset[0], block.offset[1], block.offset[2], block.offset[3]};
+      float* const weight[] = {block.weight[0], block.weight[1], block.weight[2], block.weight[3]};
+      sample_table().linear_taps({.positions = grid,
+                                  .count = count,
+                                  .height = static_cast<int32_t>(p_.x[2]),
+                                  .width = static_cast<int32_t>(p_.x[3]),
+                                  .align_corners = p_.desc.align_corners,
+                                  .border = p_.desc.padding == GridSampleDesc::Padding::kBorder},
+                                 offset, weight);
+    } else {
+      for (int64_t i = 0; i < count; ++i) fill_position(p_, grid + i * p_.rank, i, block);
+    }
     for (int64_t c = 0; c < p_.channels; ++c) {
       const int64_t image = n * p_.channels + c;
       sample_table().weighted(context.input<float>(0) + image * p_.inside, taps,
