@@ -35,6 +35,7 @@ class ConvColumns final : public Kernel {
         in_count_(conv_.window.in_count()),
         out_count_(conv_.window.out_count()),
         slots_(slots) {
+    for (const WindowAxis& axis : conv_.window.axes) same_ = same_ && axis.stride == 1 && axis.out == axis.in;
     const int64_t groups = conv_.batch * conv_.group;
     tile_ = std::clamp(kMostColumns / depth_ / kGemmPanel * kGemmPanel, kGemmPanel, kMostOutputs);
     // Enough tiles for every thread.
@@ -106,6 +107,7 @@ class ConvColumns final : public Kernel {
       shift[d] = number % axes[d].kernel * axes[d].dilation - axes[d].pad_begin;
     int64_t rest = first;
     for (size_t d = axes.size(); d-- > 0; rest /= axes[d].out) at[d] = rest % axes[d].out;
+    if (same_) return read_shifted(x, shift, at, first, count, line);
     while (count > 0) {
       const int64_t n = std::min(count, axes[last].out - at[last]);
       int64_t row = 0;
@@ -119,6 +121,44 @@ class ConvColumns final : public Kernel {
         read_row(x + row * axes[last].in, axes[last], at[last], shift[last], n, line);
       } else {
         std::fill_n(line, n, 0.0f);
+      }
+      line += n;
+      count -= n;
+      at[last] = 0;
+      for (size_t d = last; d-- > 0;) {
+        if (++at[d] < axes[d].out) break;
+        at[d] = 0;
+      }
+    }
+  }
+
+  // The same where every output has the place of an element: the image is copied as a whole, so many elements further
+  // on, and zeros take the places of what lies beyond its borders.
+  void read_shifted(const float* x, const Position& shift, Position at, int64_t first, int64_t count,
+                    float* line) const {
+    const std::vector<WindowAxis>& axes = conv_.window.axes;
+    const size_t last = axes.size() - 1;
+    int64_t from = 0;
+    for (size_t d = 0; d <= last; ++d) from = from * axes[d].in + shift[d];
+    from += first;
+    const int64_t begin = std::clamp<int64_t>(-from, 0, count), end = std::clamp(in_count_ - from, begin, count);
+    std::fill_n(line, begin, 0.0f);
+    std::copy_n(x + from + begin, end - begin, line + begin);
+    std::fill(line + end, line + count, 0.0f);
+    const int64_t width = axes[last].in, low = std::max<int64_t>(0, -shift[last]),
+                  high = width - std::max<int64_t>(0, shift[last]);
+    const bool rows_inside =
+        std::all_of(shift.begin(), shift.begin() + static_cast<ptrdiff_t>(last), [](int64_t by) { return by == 0; });
+    if (rows_inside && shift[last] == 0) return;
+    while (count > 0) {
+      const int64_t n = std::min(count, width - at[last]);
+      bool inside = true;
+      for (size_t d = 0; d < last; ++d) inside &= at[d] + shift[d] >= 0 && at[d] + shift[d] < axes[d].in;
+      if (!inside) {
+        std::fill_n(line, n, 0.0f);
+      } else {
+        std::fill(line, line + std::clamp<int64_t>(low - at[last], 0, n), 0.0f);
+        std::fill(line + std::clamp<int64_t>(high - at[last], 0, n), line + n, 0.0f);
       }
       line += n;
       count -= n;
@@ -153,6 +193,7 @@ class ConvColumns final : public Kernel {
 
   const ConvDesc conv_;
   const Epilogue epilogue_;
+  bool same_ = true;            // each axis steps by 1 and keeps its size
   const int64_t taps_, depth_;  // depth_: rows of the columns
   const int64_t in_count_, out_count_;
   const int slots_;
