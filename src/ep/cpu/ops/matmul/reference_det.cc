@@ -1,7 +1,8 @@
 // Det: determinants, by elimination in double precision.
 #include <algorithm>
+#include <vector>
 
-#include "ep/cpu/ops/reference_access.h"
+#include "ep/cpu/ops/reference_kernel.h"
 
 namespace tenon::cpu::ref {
 
@@ -29,6 +30,19 @@ double determinant(double* a, int64_t n) {
   return product;
 }
 
+// Those of matrices [begin, end).
+using Determinants = void (*)(const void* x, int64_t n, int64_t begin, int64_t end, void* y);
+
+template <typename T>
+void determinants(const void* x, int64_t n, int64_t begin, int64_t end, void* y) {
+  std::vector<double> matrix(n * n);
+  for (int64_t m = begin; m < end; ++m) {
+    const T* const from = static_cast<const T*>(x) + m * n * n;
+    std::transform(from, from + n * n, matrix.begin(), [](T value) { return static_cast<double>(value); });
+    static_cast<T*>(y)[m] = T(determinant(matrix.data(), n));
+  }
+}
+
 Result<RefImpl> make_det(RefNode& node) {
   TENON_TRY(require_inputs(node, 1));
   const Shape& x = node.inputs[0].shape;
@@ -37,17 +51,14 @@ Result<RefImpl> make_det(RefNode& node) {
   Shape out;
   for (int d = 0; d + 2 < rank; ++d) out.push_back(x[d]);
   TENON_TRY(require_output(node, 0, out));
-  TENON_TRY_ASSIGN(const ReadNumber read, input_reader(node, 0));
-  TENON_TRY_ASSIGN(const WriteNumber write, output_writer(node, 0));
-  const int64_t n = x[rank - 1];
+  const auto chosen =
+      select(FloatTypes(), node.inputs[0].type, []<typename T>() -> Determinants { return &determinants<T>; });
   RefImpl impl;
-  impl.scratch_bytes = n * n * sizeof(double);
-  impl.run = [read, write, n, count = out.element_count()](KernelContext& context) -> Status {
-    auto* const matrix = reinterpret_cast<double*>(context.scratch);
-    for (int64_t m = 0; m < count; ++m) {
-      for (int64_t i = 0; i < n * n; ++i) matrix[i] = read(context.inputs[0], m * n * n + i);
-      write(context.outputs[0], m, determinant(matrix, n));
-    }
+  impl.run = [chosen, n = x[rank - 1], count = out.element_count()](KernelContext& context) -> Status {
+    constexpr int64_t kProducts = 16384;  // of a chunk
+    context.pool->parallel_for(
+        count, std::max<int64_t>(1, kProducts / std::max<int64_t>(1, n * n * n / 3)),
+        [&](int64_t begin, int64_t end) { chosen(context.inputs[0], n, begin, end, context.outputs[0]); });
     return {};
   };
   return impl;
