@@ -14,9 +14,10 @@ namespace tenon {
 namespace {
 
 constexpr std::string_view kBinary[] = {"Add", "Div", "Max", "Min", "Mul", "PRelu", "Sub"};
-constexpr std::string_view kRows[] = {"GlobalAveragePool", "GlobalMaxPool", "LayerNormalization", "LogSoftmax",
-                                      "ReduceL1",          "ReduceL2",      "ReduceMax",          "ReduceMean",
-                                      "ReduceMin",         "ReduceSum",     "ReduceSumSquare",    "Softmax"};
+constexpr std::string_view kRows[] = {"GlobalAveragePool", "GlobalMaxPool",   "Hardmax",   "LayerNormalization",
+                                      "LogSoftmax",        "LpNormalization", "ReduceL1",  "ReduceL2",
+                                      "ReduceMax",         "ReduceMean",      "ReduceMin", "ReduceSum",
+                                      "ReduceSumSquare",   "Softmax"};
 // Around these, values lie in blocks of channels, which a cast would stand in the way of either way.
 constexpr std::string_view kBlocked[] = {"AveragePool", "Conv", "ConvTranspose", "MaxPool"};
 
@@ -31,6 +32,7 @@ size_t narrow_inputs(const Node& node) {
     if (node.op_type == "Activation" || node.op_type == "LayerNorm") return 1;
     return 0;
   }
+  if (node.op_type == "RotaryEmbedding") return 1;
   if (!node.domain.empty()) return 0;
   if (is_one_of(node, kBinary)) return node.inputs.size() == 2 ? 2 : 0;
   if (is_one_of(node, kRows)) return 1;

@@ -185,9 +185,19 @@ TEST(FuseCasts, OperatorsAtTheEdgesReadAndWriteSixteenBits) {
   GraphMaker m;
   m.output(m.node("Relu", {m.input("x", {"4", "8"}, kF16)}));
   EXPECT_THAT(planned(m), ElementsAre("Activation float16"));
-  GraphMaker row;
-  row.output(row.node("Softmax", {row.input("x", {"4", "8"}, kF16)}));
-  EXPECT_THAT(planned(row), ElementsAre("Softmax float16"));
+  for (const std::string op : {"Softmax", "Hardmax", "LpNormalization"}) {
+    GraphMaker row;
+    row.output(row.node(op, {row.input("x", {"4", "8"}, kF16)}));
+    EXPECT_THAT(planned(row), ElementsAre(op + " float16"));
+  }
+}
+
+TEST(FuseCasts, HeadsAreTurnedInSixteenBits) {
+  GraphMaker m(23);
+  const ValueId x = m.input("x", {"1", "2", "3", "8"}, kF16);
+  m.output(
+      m.node("RotaryEmbedding", {x, m.input("cos", {"1", "3", "4"}, kF16), m.input("sin", {"1", "3", "4"}, kF16)}));
+  EXPECT_THAT(planned(m), ElementsAre("Cast float32", "Cast float32", "RotaryEmbedding float16"));
 }
 
 TEST(FuseCasts, ARepeatedOperandIsWidenedOnce) {

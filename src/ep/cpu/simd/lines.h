@@ -18,10 +18,19 @@ struct LineTable {
                       int64_t* y);
   // y[j] = the sum of (x[i] - columns[i * stride + j])^2 over i < length, j < n.
   void (*square_distances)(const float* x, const float* columns, int64_t stride, int64_t length, int64_t n, float* y);
+  // The first place of a value; n where it is nowhere.
+  int64_t (*find)(const float* x, int64_t n, float value);
   // The sum of (x[i] - mean)^2.
   float (*squares)(const float* x, int64_t n, float mean);
   // y = (x - mean) * factor + offset. y may be x.
   void (*standardise)(const float* x, float* y, int64_t n, float mean, float factor, float offset);
+  // Pairs (a, b) turned by angles with the cosines c and sines s: (c * a - s * b, s * a + c * b). Pair i of a row is
+  // its elements i and pairs + i, or interleaved 2 * i and 2 * i + 1. Rows of x and y are `step` apart, those of c and
+  // s `angle_step`. y may be x.
+  void (*turn)(const float* x, const float* c, const float* s, int64_t rows, int64_t step, int64_t angle_step,
+               int64_t pairs, float* y);
+  void (*turn_interleaved)(const float* x, const float* c, const float* s, int64_t rows, int64_t step,
+                           int64_t angle_step, int64_t pairs, float* y);
 };
 
 const LineTable& line_table();

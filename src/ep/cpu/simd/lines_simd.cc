@@ -137,6 +137,23 @@ void square_distances(const float* x, const float* columns, int64_t stride, int6
   }
 }
 
+int64_t find(const float* x, int64_t n, float value) {
+  const DF32 f;
+  const VF32 wanted = hn::Set(f, value);
+  int64_t i = 0;
+  for (; i + 4 * kLanes <= n; i += 4 * kLanes) {
+    auto found = hn::Eq(hn::LoadU(f, x + i), wanted);
+    for (int j = 1; j < 4; ++j) found = hn::Or(found, hn::Eq(hn::LoadU(f, x + i + j * kLanes), wanted));
+    if (!hn::AllFalse(f, found)) break;
+  }
+  for (; i + kLanes <= n; i += kLanes) {
+    const auto found = hn::Eq(hn::LoadU(f, x + i), wanted);
+    if (!hn::AllFalse(f, found)) break;
+  }
+  while (i < n && x[i] != value) ++i;
+  return i;
+}
+
 float squares(const float* x, int64_t n, float mean) {
   const DF32 f;
   const VF32 centre = hn::Set(f, mean);
@@ -165,11 +182,54 @@ void standardise(const float* x, float* y, int64_t n, float mean, float factor, 
   for (; i < n; ++i) y[i] = (x[i] - mean) * factor + offset;
 }
 
+TENON_INLINE void turn_pair(float a, float b, float c, float s, float* first, float* second) {
+  *first = c * a - s * b;
+  *second = s * a + c * b;
+}
+
+void turn(const float* x, const float* c, const float* s, int64_t rows, int64_t step, int64_t angle_step, int64_t pairs,
+          float* y) {
+  const DF32 f;
+  for (int64_t r = 0; r < rows; ++r, x += step, y += step, c += angle_step, s += angle_step) {
+    int64_t i = 0;
+    for (; i + kLanes <= pairs; i += kLanes) {
+      const VF32 a = hn::LoadU(f, x + i), b = hn::LoadU(f, x + pairs + i);
+      const VF32 cosine = hn::LoadU(f, c + i), sine = hn::LoadU(f, s + i);
+      hn::StoreU(hn::NegMulAdd(sine, b, hn::Mul(cosine, a)), f, y + i);
+      hn::StoreU(hn::MulAdd(sine, a, hn::Mul(cosine, b)), f, y + pairs + i);
+    }
+    for (; i < pairs; ++i) turn_pair(x[i], x[pairs + i], c[i], s[i], y + i, y + pairs + i);
+  }
+}
+
+void turn_interleaved(const float* x, const float* c, const float* s, int64_t rows, int64_t step, int64_t angle_step,
+                      int64_t pairs, float* y) {
+  const DF32 f;
+  for (int64_t r = 0; r < rows; ++r, x += step, y += step, c += angle_step, s += angle_step) {
+    int64_t i = 0;
+    for (; i + kLanes <= pairs; i += kLanes) {
+      VF32 a, b;
+      hn::LoadInterleaved2(f, x + 2 * i, a, b);
+      const VF32 cosine = hn::LoadU(f, c + i), sine = hn::LoadU(f, s + i);
+      hn::StoreInterleaved2(hn::NegMulAdd(sine, b, hn::Mul(cosine, a)), hn::MulAdd(sine, a, hn::Mul(cosine, b)), f,
+                            y + 2 * i);
+    }
+    for (; i < pairs; ++i) turn_pair(x[2 * i], x[2 * i + 1], c[i], s[i], y + 2 * i, y + 2 * i + 1);
+  }
+}
+
 }  // namespace
 
 extern const LineTable line_table;
-const LineTable line_table = {&running_sum, &add<int32_t, uint32_t>, &add<int64_t, uint64_t>,
-                              &arg_columns, &square_distances,       &squares,
-                              &standardise};
+const LineTable line_table = {&running_sum,
+                              &add<int32_t, uint32_t>,
+                              &add<int64_t, uint64_t>,
+                              &arg_columns,
+                              &square_distances,
+                              &find,
+                              &squares,
+                              &standardise,
+                              &turn,
+                              &turn_interleaved};
 
 }  // namespace tenon::cpu::TENON_ISA_NAMESPACE

@@ -99,6 +99,42 @@ TEST_P(Lines, SquareDistancesOfColumns) {
   }
 }
 
+TEST_P(Lines, FindsTheFirstPlace) {
+  const LineTable& table = line_table_of(GetParam());
+  for (int64_t n : {0, 1, 15, 16, 17, 64, 150}) {
+    std::vector<float> x(n + 1, 2.0f);
+    EXPECT_EQ(table.find(x.data(), n, 3.0f), n);
+    for (int64_t at = n; at-- > 0;) {
+      x[at] = 3.0f;
+      ASSERT_EQ(table.find(x.data(), n, 3.0f), at) << "of " << n;
+    }
+  }
+}
+
+TEST_P(Lines, TurnsPairs) {
+  const LineTable& table = line_table_of(GetParam());
+  constexpr int64_t kRows = 3;
+  for (int64_t pairs : {1, 4, 16, 17, 40})
+    for (int64_t angle_step : {int64_t{0}, pairs + 2})
+      for (bool interleaved : {false, true}) {
+        const int64_t step = 2 * pairs + 3;
+        std::vector<float> x(kRows * step), y(kRows * step, 77.0f), c(kRows * (pairs + 2)), s(c.size());
+        for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i * 37 % 101) * 0.25f;
+        for (size_t i = 0; i < c.size(); ++i) c[i] = static_cast<float>(i % 7), s[i] = static_cast<float>(i % 5) - 2;
+        (interleaved ? table.turn_interleaved : table.turn)(x.data(), c.data(), s.data(), kRows, step, angle_step,
+                                                            pairs, y.data());
+        for (int64_t r = 0; r < kRows; ++r) {
+          for (int64_t i = 0; i < pairs; ++i) {
+            const int64_t first = r * step + (interleaved ? 2 * i : i), second = first + (interleaved ? 1 : pairs);
+            const float cosine = c[r * angle_step + i], sine = s[r * angle_step + i];
+            ASSERT_EQ(y[first], cosine * x[first] - sine * x[second]) << pairs << " pairs, row " << r << ", pair " << i;
+            ASSERT_EQ(y[second], sine * x[first] + cosine * x[second]);
+          }
+          ASSERT_EQ(y[r * step + 2 * pairs], 77.0f);
+        }
+      }
+}
+
 INSTANTIATE_TEST_SUITE_P(Isas, Lines, testing::ValuesIn(testable_isas()),
                          [](const auto& info) { return isa_name(info.param); });
 

@@ -197,17 +197,7 @@ class MeanVarianceKernel final : public Kernel {
 int64_t place_of_largest(const float* x, int64_t n) {
   float largest = 0;
   norm_table().reduce_rows(x, &largest, 1, n, Reduction::kMax);
-  if (largest == largest) {
-    int64_t at = 0;
-    constexpr int64_t kBlock = 16;
-    for (; at + kBlock <= n; at += kBlock) {
-      int32_t found = 0;
-      for (int64_t i = 0; i < kBlock; ++i) found |= x[at + i] == largest ? 1 : 0;
-      if (found != 0) break;
-    }
-    while (at < n - 1 && x[at] != largest) ++at;
-    return at;
-  }
+  if (largest == largest) return std::min(line_table().find(x, n, largest), n - 1);
   int64_t best = 0;
   float most = -INFINITY;
   for (int64_t i = 0; i < n; ++i)
