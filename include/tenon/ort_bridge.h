@@ -1,0 +1,29 @@
+// Joins ONNX Runtime's C ABI and the C++ API of one library: sessions and values of one are used through the other.
+//
+// Threads: every function from any thread; const access to values.
+#pragma once
+
+#include <memory>
+
+#include "tenon/session.h"
+#include "tenon/tensor.h"
+
+struct OrtSession;
+struct OrtValue;
+
+namespace tenon {
+
+// The session behind one of the C ABI; null for null. It outlives `session` if the caller keeps it. What the C ABI adds
+// to a run (profiles, custom operators, initializers that a run overrides) a run of it does not have.
+TENON_API std::shared_ptr<Session> session_of(const OrtSession* session);
+
+// A new value, which the caller gives to ReleaseValue. It shares the tensor's memory and keeps its owner alive; strings
+// are copied. A tensor of DataType::kObject becomes a sequence, a map, or the value that an empty optional is.
+// Errors: kInvalidArgument for no tensor.
+TENON_API Result<OrtValue*> make_ort_value(const Tensor& tensor);
+
+// A view of what is in `value`: the same memory, kept alive by the view. Of a sequence, a map or an empty optional a
+// tensor of DataType::kObject. Errors: kInvalidArgument for null and for a value without memory.
+TENON_API Result<Tensor> tensor_of(const OrtValue* value);
+
+}  // namespace tenon
