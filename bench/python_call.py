@@ -1,0 +1,97 @@
+#!/usr/bin/env python3
+"""Times calls of the Python package on models of one node beside onnxruntime's package, and prints the ratios.
+
+    bench/python_call.py [--rounds N] [--calls N] [--json FILE] [--limit 0.5]
+
+Both packages run in turns in one process, on the same arrays, with one thread; their results are compared first. A figure
+is the CPU time of the thread for one call in nanoseconds, the median of the rounds. `ratio` is Tenon's time divided by
+onnxruntime's: below 1, Tenon is faster. With --limit the program fails where `run` has a higher ratio.
+Tenon is the package that the interpreter imports: pip install ., or PYTHONPATH=build/test/python.
+"""
+import argparse
+import json
+import os
+import platform
+import statistics
+import sys
+import time
+
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
+import numpy as np  # noqa: E402
+import onnxruntime  # noqa: E402
+import tenon  # noqa: E402
+from onnx import TensorProto, helper  # noqa: E402
+
+
+def one_node(op, elements, inputs):
+    names = [f"x{i}" for i in range(inputs)]
+    infos = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", elements]) for name in [*names, "y"]]
+    graph = helper.make_graph([helper.make_node(op, names, ["y"])], "g", infos[:-1], infos[-1:])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
+
+
+def session(package, model):
+    options = package.SessionOptions()
+    options.intra_op_num_threads = 1
+    return package.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+
+
+def bound(made, feed):
+    binding, y = made.io_binding(), np.empty_like(next(iter(feed.values())))
+    for name, x in feed.items():
+        binding.bind_cpu_input(name, x)
+    binding.bind_output("y", "cpu", 0, np.float32, y.shape, y.ctypes.data)
+    return lambda: (made.run_with_iobinding(binding), y)
+
+
+def cases():
+    for op, elements, inputs in [("Relu", 64, 1), ("Add", 64, 2), ("Sum", 16, 8), ("Relu", 16384, 1)]:
+        model, label = one_node(op, elements, inputs), f"{op} of {inputs}, {elements} floats"
+        feed = {f"x{i}": np.random.default_rng(i).standard_normal((1, elements), np.float32) for i in range(inputs)}
+        packages = {"tenon": tenon, "onnxruntime": onnxruntime}
+        made = {name: session(package, model) for name, package in packages.items()}
+        yield label, "run", {n: (lambda s=s: s.run(None, feed)) for n, s in made.items()}
+        yield label, "run, named", {n: (lambda s=s: s.run(["y"], feed)) for n, s in made.items()}
+        values = {n: {k: p.OrtValue.ortvalue_from_numpy(x) for k, x in feed.items()} for n, p in packages.items()}
+        yield label, "OrtValues", {n: (lambda n=n: made[n].run_with_ort_values(["y"], values[n])) for n in made}
+        yield label, "IOBinding", {n: bound(made[n], feed) for n in made}
+
+
+def timed(call, calls):
+    begin = time.thread_time_ns()
+    for _ in range(calls):
+        call()
+    return (time.thread_time_ns() - begin) / calls
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--calls", type=int, default=2000)
+    parser.add_argument("--json")
+    parser.add_argument("--limit", type=float)
+    arguments = parser.parse_args()
+    print(f"tenon {tenon.__version__}, onnxruntime {onnxruntime.__version__}, Python {platform.python_version()}, "
+          f"numpy {np.__version__}; ns for one call")
+    print(f"{'model':28} {'call':12} {'tenon':>8} {'onnxruntime':>12} {'ratio':>6}")
+    rows, bad = [], False
+    for label, kind, calls in cases():
+        results = [call() for call in calls.values()]
+        if kind.startswith("run"):
+            np.testing.assert_allclose(results[0][0], results[1][0], rtol=1e-6)
+        times = {name: [] for name in calls}
+        for _ in range(arguments.rounds):
+            for name, call in calls.items():
+                times[name].append(timed(call, arguments.calls))
+        ours, theirs = (statistics.median(t) for t in times.values())
+        rows.append({"model": label, "call": kind, "tenon_ns": ours, "onnxruntime_ns": theirs, "ratio": ours / theirs})
+        print(f"{label:28} {kind:12} {ours:8.0f} {theirs:12.0f} {ours / theirs:6.2f}", flush=True)
+        bad |= arguments.limit is not None and kind == "run" and ours / theirs > arguments.limit
+    if arguments.json:
+        with open(arguments.json, "w") as file:
+            json.dump(rows, file, indent=1)
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

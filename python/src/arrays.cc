@@ -1,0 +1,378 @@
+#include "arrays.h"
+
+#define NPY_NO_DEPRECATED_API NPY_1_7_API_VERSION
+#include <numpy/arrayobject.h>
+
+#include <array>
+#include <cstring>
+
+namespace tenon::python {
+namespace {
+
+// numpy's own types. int64 and uint64 have two numbers each.
+struct NumpyType {
+  int number;
+  DataType type;
+};
+constexpr std::array<NumpyType, 16> kNumpyTypes = {{
+    {NPY_FLOAT, DataType::kFloat},
+    {NPY_INT64, DataType::kInt64},
+    {NPY_DOUBLE, DataType::kDouble},
+    {NPY_UINT8, DataType::kUint8},
+    {NPY_INT8, DataType::kInt8},
+    {NPY_INT32, DataType::kInt32},
+    {NPY_BOOL, DataType::kBool},
+    {NPY_HALF, DataType::kFloat16},
+    {NPY_UINT16, DataType::kUint16},
+    {NPY_INT16, DataType::kInt16},
+    {NPY_UINT32, DataType::kUint32},
+    {NPY_UINT64, DataType::kUint64},
+    {NPY_COMPLEX64, DataType::kComplex64},
+    {NPY_COMPLEX128, DataType::kComplex128},
+    {NPY_LONGLONG, DataType::kInt64},
+    {NPY_ULONGLONG, DataType::kUint64},
+}};
+
+// Those of ml_dtypes that have a whole byte or more for an element.
+struct NamedType {
+  const char* name;
+  DataType type;
+};
+constexpr std::array<NamedType, 6> kNamedTypes = {{
+    {"bfloat16", DataType::kBfloat16},
+    {"float8_e4m3fn", DataType::kFloat8E4M3FN},
+    {"float8_e4m3fnuz", DataType::kFloat8E4M3FNUZ},
+    {"float8_e5m2", DataType::kFloat8E5M2},
+    {"float8_e5m2fnuz", DataType::kFloat8E5M2FNUZ},
+    {"float8_e8m0fnu", DataType::kFloat8E8M0},
+}};
+
+constexpr int kStringDType = 2056;  // numpy.dtypes.StringDType
+
+PyArrayObject* as_array(nb::handle object) { return reinterpret_cast<PyArrayObject*>(object.ptr()); }
+
+bool is_text(int number) {
+  return number == NPY_OBJECT || number == NPY_UNICODE || number == NPY_STRING || number == kStringDType;
+}
+
+DataType named_type(PyArray_Descr* dtype) {
+  nb::object name = nb::handle(reinterpret_cast<PyObject*>(dtype)).attr("name");
+  const char* text = PyUnicode_AsUTF8AndSize(name.ptr(), nullptr);
+  if (text == nullptr) throw nb::python_error();
+  for (const NamedType& known : kNamedTypes)
+    if (std::strcmp(text, known.name) == 0) return known.type;
+  return DataType::kUndefined;
+}
+
+DataType type_of(PyArray_Descr* dtype) {
+  const int number = dtype->type_num;
+  for (const NumpyType& known : kNumpyTypes)
+    if (known.number == number) return known.type;
+  if (is_text(number)) return DataType::kString;
+  return number >= NPY_USERDEF ? named_type(dtype) : DataType::kUndefined;
+}
+
+int numpy_number(DataType type) {
+  for (const NumpyType& known : kNumpyTypes)
+    if (known.type == type) return known.number;
+  // Packed types and the float8 that onnxruntime gives as bytes.
+  if (type == DataType::kFloat8E4M3FN) return NPY_UINT8;
+  return -1;
+}
+
+Shape shape_of(PyArrayObject* array, const std::string& what) {
+  const int rank = PyArray_NDIM(array);
+  if (rank > Shape::kMaxRank)
+    raise(ORT_INVALID_ARGUMENT, what + " has " + std::to_string(rank) + " dimensions; at most " +
+                                    std::to_string(Shape::kMaxRank) + " are allowed.");
+  Shape shape;
+  for (int i = 0; i < rank; ++i) shape.push_back(PyArray_DIM(array, i));
+  return shape;
+}
+
+// Text of one element as onnxruntime takes it: str() of what is no string.
+std::string text_of(nb::handle element) {
+  nb::object text = nb::borrow(element);
+  if (PyBytes_Check(element.ptr()) != 0) {
+    char* bytes = nullptr;
+    Py_ssize_t size = 0;
+    if (PyBytes_AsStringAndSize(element.ptr(), &bytes, &size) != 0) throw nb::python_error();
+    return {bytes, static_cast<size_t>(size)};
+  }
+  if (PyUnicode_Check(element.ptr()) == 0) text = nb::str(element);
+  Py_ssize_t size = 0;
+  const char* bytes = PyUnicode_AsUTF8AndSize(text.ptr(), &size);
+  if (bytes == nullptr) throw nb::python_error();
+  return {bytes, static_cast<size_t>(size)};
+}
+
+Tensor string_tensor_of(nb::handle array) {
+  const Shape shape = shape_of(as_array(array), "An array of strings");
+  nb::object elements = array.attr("ravel")().attr("tolist")();
+  std::vector<std::string> texts;
+  texts.reserve(nb::len(elements));
+  for (nb::handle element : elements) texts.push_back(text_of(element));
+  return unwrap(string_tensor(std::move(texts), shape));
+}
+
+// numpy gives a new reference to an array of `dtype` (stolen; null: its own choice) that C code can read.
+nb::object make_array(nb::handle object, PyArray_Descr* dtype) {
+  PyObject* made = PyArray_FromAny(object.ptr(), dtype, 0, 0,
+                                   NPY_ARRAY_CARRAY_RO | NPY_ARRAY_NOTSWAPPED | NPY_ARRAY_ENSUREARRAY, nullptr);
+  if (made == nullptr) throw nb::python_error();
+  return nb::steal(made);
+}
+
+constexpr const char* kOwner = "tenon.owner";
+
+void drop_owner(PyObject* capsule) {
+  delete static_cast<std::shared_ptr<const void>*>(PyCapsule_GetPointer(capsule, kOwner));
+}
+
+nb::object no_numpy_type(DataType type) {
+  raise(PyExc_RuntimeError, "No corresponding Numpy type for Tensor Type. " + std::string(data_type_name(type)) +
+                                " (where the package ml_dtypes is installed, it has bfloat16 and all float8; the "
+                                "bytes of others are an OrtValue's, data_ptr())");
+}
+
+nb::object array_over(const Tensor& tensor) {
+  const DataType type = tensor.type();
+  PyArray_Descr* dtype = nullptr;
+  if (const int number = numpy_number(type); number >= 0) {
+    dtype = PyArray_DescrFromType(number);
+  } else {
+    nb::object named = dtype_of(type);
+    if (!named.is_valid()) return no_numpy_type(type);
+    dtype = reinterpret_cast<PyArray_Descr*>(named.release().ptr());
+  }
+  if (dtype == nullptr) throw nb::python_error();
+  std::array<npy_intp, Shape::kMaxRank> dims{};
+  const Shape& shape = tensor.shape();
+  for (int i = 0; i < shape.rank(); ++i) dims[i] = shape[i];
+  if (tensor.size_bytes() == 0) {
+    PyObject* empty = PyArray_Empty(shape.rank(), dims.data(), dtype, 0);
+    if (empty == nullptr) throw nb::python_error();
+    return nb::steal(empty);
+  }
+  const int flags = tensor.read_only() ? NPY_ARRAY_CARRAY_RO : NPY_ARRAY_CARRAY;
+  nb::object array = nb::steal(
+      PyArray_NewFromDescr(&PyArray_Type, dtype, shape.rank(), dims.data(), nullptr, tensor.data(), flags, nullptr));
+  if (!array.is_valid()) throw nb::python_error();
+  auto owner = std::make_unique<std::shared_ptr<const void>>(tensor.owner());
+  PyObject* capsule = PyCapsule_New(owner.get(), kOwner, drop_owner);
+  if (capsule == nullptr) throw nb::python_error();
+  (void)owner.release();
+  if (PyArray_SetBaseObject(as_array(array), capsule) != 0) throw nb::python_error();
+  return array;
+}
+
+nb::object strings_to_python(const Tensor& tensor) {
+  std::array<npy_intp, Shape::kMaxRank> dims{};
+  const Shape& shape = tensor.shape();
+  for (int i = 0; i < shape.rank(); ++i) dims[i] = shape[i];
+  PyObject* made = PyArray_SimpleNew(shape.rank(), dims.data(), NPY_OBJECT);
+  if (made == nullptr) throw nb::python_error();
+  nb::object array = nb::steal(made);
+  auto** elements = static_cast<PyObject**>(PyArray_DATA(as_array(array)));
+  const int64_t count = shape.element_count();
+  for (int64_t i = 0; i < count; ++i) {
+    const std::string_view text = text_at(tensor, i);
+    PyObject* element = PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), nullptr);
+    if (element == nullptr) throw nb::python_error();
+    Py_XSETREF(elements[i], element);
+  }
+  return array;
+}
+
+nb::object object_to_python(const Object& object);
+
+// A dictionary; keys are strings or integers, values any tensor.
+nb::object map_to_python(const Object& map) {
+  nb::object keys = to_python(map.elements()[0]->as_tensor()).attr("ravel")().attr("tolist")();
+  nb::object values = to_python(map.elements()[1]->as_tensor()).attr("ravel")().attr("tolist")();
+  nb::dict made;
+  const size_t count = nb::len(keys);
+  for (size_t i = 0; i < count; ++i) made[keys[i]] = values[i];
+  return made;
+}
+
+nb::object object_to_python(const Object& object) {
+  if (object.kind() == ObjectKind::kTensor) return to_python(object.as_tensor());
+  if (object.kind() == ObjectKind::kMap) return map_to_python(object);
+  nb::list made;
+  for (const ObjectRef& element : object.elements()) made.append(object_to_python(*element));
+  return made;
+}
+
+[[noreturn]] void raise_kind(nb::handle object, const std::string& expected, const std::string& name) {
+  if (is_array(object))
+    raise(ORT_INVALID_ARGUMENT,
+          "input with name: '" + name + "' expected to be of type: " + expected + " but received a tensor");
+  nb::object type = nb::str(nb::handle(reinterpret_cast<PyObject*>(Py_TYPE(object.ptr()))));
+  raise(PyExc_RuntimeError, "Unable to handle object of type " + std::string(nb::cast<std::string>(type)) +
+                                " for input \"" + name + "\", which is " + expected);
+}
+
+ObjectRef to_object(nb::handle value, const ObjectTypeRef& type, const std::string& name);
+
+ObjectRef to_map(nb::handle value, const ObjectType& type, const std::string& name) {
+  if (PyDict_Check(value.ptr()) == 0) raise_kind(value, type.to_string(), name);
+  const DataType value_type =
+      type.element != nullptr && type.element->kind == ObjectKind::kTensor ? type.element->type : DataType::kUndefined;
+  nb::list keys = nb::borrow<nb::dict>(value).keys();
+  nb::list values = nb::borrow<nb::dict>(value).values();
+  for (nb::handle key : keys) {
+    const bool is_string = PyUnicode_Check(key.ptr()) != 0;
+    if (is_string != (type.type == DataType::kString))
+      raise(ORT_INVALID_ARGUMENT, "Input \"" + name + "\" is " + type.to_string() + ", and " +
+                                      nb::cast<std::string>(nb::repr(key)) + " is a key of its dictionary.");
+  }
+  Tensor key_tensor = tensor_of_object(keys, type.type, nullptr, name);
+  Tensor value_tensor = tensor_of_object(values, value_type, nullptr, name);
+  return unwrap(Object::map(std::move(key_tensor), std::move(value_tensor)));
+}
+
+ObjectRef to_object(nb::handle value, const ObjectTypeRef& type, const std::string& name) {
+  switch (type->kind) {
+    case ObjectKind::kTensor:
+      return Object::tensor(tensor_of_object(value, type->type, nullptr, name));
+    case ObjectKind::kMap:
+      return to_map(value, *type, name);
+    case ObjectKind::kOptional:
+      return value.is_none() ? nullptr : to_object(value, type->element, name);
+    case ObjectKind::kSequence:
+      break;
+  }
+  if (PyList_Check(value.ptr()) == 0 && PyTuple_Check(value.ptr()) == 0) raise_kind(value, type->to_string(), name);
+  std::vector<ObjectRef> elements;
+  for (nb::handle element : value) elements.push_back(to_object(element, type->element, name));
+  return Object::sequence(std::move(elements));
+}
+
+}  // namespace
+
+void import_numpy() {
+  if (_import_array() < 0) throw nb::python_error();
+}
+
+bool is_array(nb::handle object) { return PyArray_Check(object.ptr()) != 0; }
+
+DataType element_type(nb::handle array) { return type_of(PyArray_DESCR(as_array(array))); }
+
+void raise_no_element_type(nb::handle array) {
+  PyArray_Descr* dtype = PyArray_DESCR(as_array(array));
+  nb::object name = nb::str(nb::handle(reinterpret_cast<PyObject*>(dtype)));
+  raise(PyExc_RuntimeError, "Numpy_type " + std::to_string(dtype->type_num) + " can't be converted to MLDataType: no " +
+                                "tensor has elements of the dtype " + nb::cast<std::string>(name) + ".");
+}
+
+DataType element_type_of_dtype(nb::handle dtype) {
+  PyArray_Descr* found = nullptr;
+  if (PyArray_DescrConverter(dtype.ptr(), &found) != NPY_SUCCEED) throw nb::python_error();
+  const nb::object kept = nb::steal(reinterpret_cast<PyObject*>(found));
+  const DataType type = type_of(found);
+  if (type == DataType::kUndefined)
+    raise(PyExc_RuntimeError, "No tensor has elements of the dtype " + nb::cast<std::string>(nb::str(kept)) + ".");
+  return type;
+}
+
+nb::object dtype_of(DataType type) {
+  if (const int number = numpy_number(type); number >= 0)
+    return nb::steal(reinterpret_cast<PyObject*>(PyArray_DescrFromType(number)));
+  if (type == DataType::kString) return nb::steal(reinterpret_cast<PyObject*>(PyArray_DescrFromType(NPY_OBJECT)));
+  for (const NamedType& known : kNamedTypes) {
+    if (known.type != type) continue;
+    PyObject* package = PyImport_ImportModule("ml_dtypes");
+    if (package == nullptr) {
+      PyErr_Clear();
+      return {};
+    }
+    nb::object scalar = nb::getattr(nb::steal(package), known.name, nb::none());
+    PyArray_Descr* found = nullptr;
+    if (scalar.is_none() || PyArray_DescrConverter(scalar.ptr(), &found) != NPY_SUCCEED) {
+      PyErr_Clear();
+      return {};
+    }
+    return nb::steal(reinterpret_cast<PyObject*>(found));
+  }
+  return {};
+}
+
+std::optional<Tensor> view_of(nb::handle object, bool owned) {
+  PyArrayObject* array = as_array(object);
+  const DataType type = element_type(object);
+  if (type == DataType::kUndefined || type == DataType::kString || !PyArray_ISCARRAY_RO(array) ||
+      PyArray_NDIM(array) > Shape::kMaxRank)
+    return std::nullopt;
+  Shape shape;
+  for (int i = 0; i < PyArray_NDIM(array); ++i) shape.push_back(PyArray_DIM(array, i));
+  Result<Tensor> view = Tensor::view(type, shape, PyArray_DATA(array), static_cast<size_t>(PyArray_NBYTES(array)),
+                                     owned ? keep_alive(object) : nullptr);
+  if (!view.ok()) return std::nullopt;
+  return PyArray_ISWRITEABLE(array) ? *std::move(view) : view->as_read_only();
+}
+
+Tensor tensor_of_array(nb::handle array, bool* copied) {
+  const DataType type = element_type(array);
+  if (type == DataType::kUndefined) raise_no_element_type(array);
+  if (copied != nullptr) *copied = type == DataType::kString;
+  if (type == DataType::kString) return string_tensor_of(array);
+  if (std::optional<Tensor> view = view_of(array, /*owned=*/true)) return *std::move(view);
+  (void)shape_of(as_array(array), "The array");
+  if (copied != nullptr) *copied = true;
+  // Byte order, alignment and strides as C code wants them; of the same type.
+  const int number = PyArray_DESCR(as_array(array))->type_num;
+  PyArray_Descr* native = nullptr;
+  if (number < NPY_USERDEF) native = PyArray_DescrFromType(number);
+  const nb::object fit = make_array(array, native);
+  if (std::optional<Tensor> view = view_of(fit, /*owned=*/true)) return *std::move(view);
+  raise_no_element_type(array);
+}
+
+Tensor tensor_of_array_as(nb::handle array, DataType type) {
+  Tensor tensor = tensor_of_array(array);
+  const size_t has = data_type_size(tensor.type());
+  const size_t wants = data_type_size(type);
+  if (tensor.type() == DataType::kString || wants != has)
+    raise(PyExc_RuntimeError, "The elements of the array (" + std::string(data_type_name(tensor.type())) + ") have " +
+                                  std::to_string(has) + " bytes, and those of the ONNX type " +
+                                  std::to_string(static_cast<int>(type)) + " (" + std::string(data_type_name(type)) +
+                                  ") " + std::to_string(wants) + ".");
+  Tensor same = unwrap(tensor.reinterpret(type, tensor.shape()));
+  return tensor.read_only() ? same.as_read_only() : same;
+}
+
+Tensor tensor_of_object(nb::handle object, DataType tensor_type, const ObjectTypeRef& type, const std::string& name) {
+  if (type != nullptr) {
+    // A tensor for an optional tensor, and an array for an element, come through here as well.
+    return object_tensor(to_object(object, type, name));
+  }
+  if (is_array(object)) return tensor_of_array(object);
+  const bool scalar = PyArray_CheckScalar(object.ptr()) != 0;
+  if (!scalar && PyList_Check(object.ptr()) == 0 && PyTuple_Check(object.ptr()) == 0)
+    raise_kind(object, "tensor(" + std::string(data_type_name(tensor_type)) + ")", name);
+  if (scalar) return tensor_of_array(make_array(object, nullptr));
+  nb::object dtype = tensor_type == DataType::kUndefined ? nb::object() : dtype_of(tensor_type);
+  nb::object natural = make_array(object, nullptr);
+  // Integers become floats where the model wants those; 2.5 does not become 2, and is an error of types later.
+  auto* wanted = reinterpret_cast<PyArray_Descr*>(dtype.ptr());
+  if (wanted == nullptr ||
+      (PyArray_SIZE(as_array(natural)) > 0 &&
+       PyArray_CanCastTypeTo(PyArray_DESCR(as_array(natural)), wanted, NPY_SAME_KIND_CASTING) == 0))
+    return tensor_of_array(natural);
+  return tensor_of_array(make_array(object, reinterpret_cast<PyArray_Descr*>(dtype.release().ptr())));
+}
+
+nb::object to_python(const Tensor& tensor) {
+  if (tensor.type() == DataType::kString) return strings_to_python(tensor);
+  if (tensor.type() != DataType::kObject) return array_over(tensor);
+  const ObjectRef object = object_of(tensor);
+  return object == nullptr ? nb::none() : object_to_python(*object);
+}
+
+nb::object to_python_copy(const Tensor& tensor) {
+  if (holds_addresses(tensor.type())) return to_python(tensor);
+  return array_over(tensor).attr("copy")();
+}
+
+}  // namespace tenon::python

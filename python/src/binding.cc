@@ -1,0 +1,158 @@
+#include <tenon/ort_bridge.h>
+
+#include <map>
+
+#include "arrays.h"
+#include "session.h"
+
+namespace tenon::python {
+namespace {
+
+// IOBinding's native part. It keeps the session and what is bound to it alive.
+struct PyBinding {
+  std::shared_ptr<Loaded> loaded;
+  OwnedBinding handle;
+};
+
+const ValueInfo& input_info(const PyBinding& binding, const std::string& name) {
+  for (const ValueInfo& info : binding.loaded->core->inputs())
+    if (info.name == name) return info;
+  raise(PyExc_RuntimeError, "Failed to find NodeArg with name: " + name + " in the def list");
+}
+
+DataType element_type_from(nb::handle given) {
+  return PyLong_Check(given.ptr()) != 0 ? static_cast<DataType>(nb::cast<int>(given)) : element_type_of_dtype(given);
+}
+
+// Memory of the caller's, which the caller keeps alive.
+Value value_at(const Device& device, nb::handle element_type, const std::vector<int64_t>& shape, uintptr_t address) {
+  const DataType type = element_type_from(element_type);
+  const size_t rank = shape.size();
+  if (rank > static_cast<size_t>(Shape::kMaxRank))
+    raise(ORT_INVALID_ARGUMENT, "A shape of " + std::to_string(rank) + " dimensions is given.");
+  const size_t bytes = unwrap(tensor_size_bytes(type, Shape(std::span<const int64_t>(shape))));
+  const OwnedMemoryInfo info = memory_info_of(device);
+  OrtValue* made = nullptr;
+  check(api().CreateTensorWithDataAsOrtValue(info.get(), reinterpret_cast<void*>(address), bytes, shape.data(), rank,
+                                             static_cast<ONNXTensorElementDataType>(type), &made));
+  return Value::take(made);
+}
+
+void bind_input(PyBinding& binding, const std::string& name, const OrtValue* value) {
+  check_run(api().BindInput(binding.handle.get(), name.c_str(), value));
+}
+
+void bind_array(PyBinding& binding, const std::string& name, nb::handle given) {
+  const ValueInfo& info = input_info(binding, name);
+  if (!is_array(given)) raise(PyExc_RuntimeError, "Unable to create OrtValue from the given python object");
+  const Value value(tensor_of_object(given, info.type, info.object, name));
+  bind_input(binding, name, value.handle());
+}
+
+nb::list outputs(const PyBinding& binding) {
+  OrtValue** values = nullptr;
+  size_t count = 0;
+  OrtAllocator* allocator = default_allocator();
+  check(api().GetBoundOutputValues(binding.handle.get(), allocator, &values, &count));
+  std::vector<OrtValue*> owned(values, values + count);
+  if (values != nullptr) check(api().AllocatorFree(allocator, values));
+  nb::list made;
+  for (OrtValue* value : owned) made.append(nb::cast(Value::take(value)));
+  return made;
+}
+
+nb::list outputs_on_host(const PyBinding& binding) {
+  nb::list made;
+  for (nb::handle value : outputs(binding)) {
+    const Value& output = nb::cast<const Value&>(value);
+    if (devices_are_memory_compatible(output.tensor().space(), MemorySpace())) {
+      made.append(to_python_copy(output.tensor()));
+    } else {
+      made.append(value.attr("numpy")());  // a copy already
+    }
+  }
+  return made;
+}
+
+void synchronize(PyBinding& binding, bool inputs) {
+  OrtStatus* status = nullptr;
+  {
+    const nb::gil_scoped_release unlocked;
+    status = inputs ? api().SynchronizeBoundInputs(binding.handle.get())
+                    : api().SynchronizeBoundOutputs(binding.handle.get());
+  }
+  check(status);
+}
+
+void run(const PyBinding& binding, nb::handle run_options) {
+  if (binding.loaded->forks != fork_count())
+    raise(PyExc_RuntimeError, "The IOBinding was made before the process forked: make another in the child.");
+  const OrtRunOptions* options = run_options_of(run_options);
+  OrtStatus* status = nullptr;
+  {
+    const nb::gil_scoped_release unlocked;
+    status = api().RunWithBinding(binding.loaded->session.get(), options, binding.handle.get());
+  }
+  if (status == nullptr) [[likely]]
+    return;
+  raise(PyExc_RuntimeError, "Error in execution: " + take_message(status));
+}
+
+}  // namespace
+
+void bind_binding(nb::module_& m) {
+  using nb::arg;
+  nb::class_<PyBinding>(m, "SessionIOBinding", "The native part of IOBinding.")
+      .def(
+          "__init__",
+          [](PyBinding* self, const PySession& session) {
+            OwnedBinding handle;
+            check(api().CreateIoBinding(session.loaded()->session.get(), handle.out()));
+            new (self) PyBinding{.loaded = session.loaded(), .handle = std::move(handle)};
+          },
+          arg("session"))
+      .def("bind_input", &bind_array, arg("name"), arg("arr_on_cpu"))
+      .def(
+          "bind_input",
+          [](PyBinding& binding, const std::string& name, const Device& device, nb::handle element_type,
+             const std::vector<int64_t>& shape, uintptr_t buffer_ptr) {
+            bind_input(binding, name, value_at(device, element_type, shape, buffer_ptr).handle());
+          },
+          arg("name"), arg("device"), arg("element_type"), arg("shape"), arg("buffer_ptr"))
+      .def(
+          "bind_ortvalue_input",
+          [](PyBinding& binding, const std::string& name, const Value& value) {
+            bind_input(binding, name, value.handle());
+          },
+          arg("name"), arg("ortvalue"))
+      .def(
+          "bind_output",
+          [](PyBinding& binding, const std::string& name, const Device& device) {
+            const OwnedMemoryInfo info = memory_info_of(device);
+            check_run(api().BindOutputToDevice(binding.handle.get(), name.c_str(), info.get()));
+          },
+          arg("name"), arg("device"))
+      .def(
+          "bind_output",
+          [](PyBinding& binding, const std::string& name, const Device& device, nb::handle element_type,
+             const std::vector<int64_t>& shape, uintptr_t buffer_ptr) {
+            check_run(api().BindOutput(binding.handle.get(), name.c_str(),
+                                       value_at(device, element_type, shape, buffer_ptr).handle()));
+          },
+          arg("name"), arg("device"), arg("element_type"), arg("shape"), arg("buffer_ptr"))
+      .def(
+          "bind_ortvalue_output",
+          [](PyBinding& binding, const std::string& name, const Value& value) {
+            check_run(api().BindOutput(binding.handle.get(), name.c_str(), value.handle()));
+          },
+          arg("name"), arg("ortvalue"))
+      .def("_run", &run, arg("run_options") = nb::none())
+      .def("synchronize_inputs", [](PyBinding& binding) { synchronize(binding, true); })
+      .def("synchronize_outputs", [](PyBinding& binding) { synchronize(binding, false); })
+      .def("get_outputs", &outputs, nb::sig("def get_outputs(self) -> list[OrtValue]"))
+      .def("copy_outputs_to_cpu", &outputs_on_host, nb::sig("def copy_outputs_to_cpu(self) -> list[typing.Any]"))
+      .def("clear_binding_inputs", [](PyBinding& b) { api().ClearBoundInputs(b.handle.get()); })
+      .def("clear_binding_outputs", [](PyBinding& b) { api().ClearBoundOutputs(b.handle.get()); });
+}
+
+}  // namespace tenon::python

@@ -1,0 +1,100 @@
+// Every other file's view of the C ABI: the table, owners of its objects, and the one place that turns a status into a
+// Python exception.
+#pragma once
+
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+#include <tenon/onnxruntime_c_api.h>
+#include <tenon/status.h>
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace tenon::python {
+
+namespace nb = nanobind;
+
+// The table of libtenon, at the version of the header.
+inline const OrtApi& api() {
+  static const OrtApi* const table = OrtGetApiBase()->GetApi(ORT_API_VERSION);
+  return *table;
+}
+
+// Raises the exception class of the code, with ONNX Runtime's text: "[ONNXRuntimeError] : 2 : INVALID_ARGUMENT : ...".
+[[noreturn]] void raise(OrtErrorCode code, std::string_view message);
+// RuntimeError, ValueError or another class of Python's own.
+[[noreturn]] void raise(PyObject* type, const std::string& message);
+// Releases the status. Null is no error.
+void check(OrtStatus* status);
+void check(const Status& status);
+// The same, as the plain RuntimeError that onnxruntime's package raises for its bindings.
+void check_run(OrtStatus* status);
+// The text of a status, which is released.
+std::string take_message(OrtStatus* status);
+
+template <typename T>
+T unwrap(Result<T> result) {
+  check(result.status());
+  return *std::move(result);
+}
+
+// An owner of an object of the C ABI.
+template <typename T, auto kRelease>
+class Owned {
+ public:
+  Owned() = default;
+  explicit Owned(T* object) : object_(object) {}
+  Owned(Owned&& other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
+  Owned& operator=(Owned&& other) noexcept {
+    std::swap(object_, other.object_);
+    return *this;
+  }
+  ~Owned() {
+    if (object_ != nullptr) (api().*kRelease)(object_);
+  }
+  T* get() const { return object_; }
+  T** out() { return &object_; }
+  T* release() { return std::exchange(object_, nullptr); }
+  explicit operator bool() const { return object_ != nullptr; }
+
+ private:
+  T* object_ = nullptr;
+};
+using OwnedValue = Owned<OrtValue, &OrtApi::ReleaseValue>;
+using OwnedSession = Owned<OrtSession, &OrtApi::ReleaseSession>;
+using OwnedSessionOptions = Owned<OrtSessionOptions, &OrtApi::ReleaseSessionOptions>;
+using OwnedRunOptions = Owned<OrtRunOptions, &OrtApi::ReleaseRunOptions>;
+using OwnedBinding = Owned<OrtIoBinding, &OrtApi::ReleaseIoBinding>;
+using OwnedMemoryInfo = Owned<OrtMemoryInfo, &OrtApi::ReleaseMemoryInfo>;
+using OwnedTypeInfo = Owned<OrtTypeInfo, &OrtApi::ReleaseTypeInfo>;
+
+// The allocator of plain host memory.
+OrtAllocator* default_allocator();
+// Text that an allocator of the C ABI gave.
+std::string take_text(char* text);
+// The process's env; the first call makes it.
+OrtEnv* env();
+
+// Keeps a Python object alive for C++ code that may drop it on any thread.
+std::shared_ptr<const void> keep_alive(nb::handle object);
+
+// A function of Python, or null: for a default argument.
+bool is_none(nb::handle object);
+
+void bind_errors(nb::module_& m);
+void bind_environment(nb::module_& m);
+void bind_devices(nb::module_& m);
+void bind_options(nb::module_& m);
+void bind_values(nb::module_& m);
+void bind_session(nb::module_& m);
+void bind_binding(nb::module_& m);
+void bind_interop(nb::module_& m);
+
+}  // namespace tenon::python

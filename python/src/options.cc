@@ -1,0 +1,331 @@
+#include "options.h"
+
+#include <cstdlib>
+
+namespace tenon::python {
+namespace {
+
+using ProviderList = std::vector<std::tuple<std::string, Texts>>;
+constexpr const char* kCpuProvider = "CPUExecutionProvider";
+
+// The device of an EP that its options name ("device_id"), or its first.
+const OrtEpDevice* device_of(const std::string& provider, const Texts& options) {
+  const OrtEpDevice* const* devices = nullptr;
+  size_t count = 0;
+  check(api().GetEpDevices(env(), &devices, &count));
+  std::vector<const OrtEpDevice*> own;
+  for (size_t i = 0; i < count; ++i)
+    if (provider == api().EpDevice_EpName(devices[i])) own.push_back(devices[i]);
+  if (own.empty()) raise(PyExc_RuntimeError, "Unknown Provider Type: " + provider);
+  const auto asked = options.find("device_id");
+  const size_t index = asked == options.end() ? 0 : std::strtoul(asked->second.c_str(), nullptr, 10);
+  if (index >= own.size())
+    raise(ORT_INVALID_ARGUMENT, "Provider " + provider + " has " + std::to_string(own.size()) +
+                                    " devices, and its option device_id is " + asked->second + ".");
+  return own[index];
+}
+
+void append_providers(OrtSessionOptions* options, const ProviderList& providers) {
+  for (const auto& [name, entries] : providers) {
+    if (name == kCpuProvider) continue;
+    const OrtEpDevice* device = device_of(name, entries);
+    std::vector<const char*> keys, values;
+    for (const auto& [key, value] : entries) {
+      if (key == "device_id") continue;
+      keys.push_back(key.c_str());
+      values.push_back(value.c_str());
+    }
+    check(api().SessionOptionsAppendExecutionProvider_V2(options, env(), &device, 1, keys.data(), values.data(),
+                                                         keys.size()));
+  }
+}
+
+void add_config_entry(Options& options, const std::string& key, const std::string& value) {
+  check(api().AddSessionConfigEntry(options.handle.get(), key.c_str(), value.c_str()));
+  options.calls.emplace_back("add_session_config_entry", nb::make_tuple(key, value));
+}
+
+std::string config_entry(const Options& options, const std::string& key) {
+  int there = 0;
+  check(api().HasSessionConfigEntry(options.handle.get(), key.c_str(), &there));
+  if (there == 0) raise(PyExc_RuntimeError, "SessionOptions does not have configuration with key: " + key);
+  size_t size = 0;
+  check(api().GetSessionConfigEntry(options.handle.get(), key.c_str(), nullptr, &size));
+  std::string value(size, '\0');
+  check(api().GetSessionConfigEntry(options.handle.get(), key.c_str(), value.data(), &size));
+  value.resize(size > 0 ? size - 1 : 0);  // without the final zero
+  return value;
+}
+
+void add_dimension(Options& options, const std::string& name, int64_t dim) {
+  check(api().AddFreeDimensionOverrideByName(options.handle.get(), name.c_str(), dim));
+  options.calls.emplace_back("add_free_dimension_override_by_name", nb::make_tuple(name, dim));
+}
+
+void add_dimension_by_denotation(Options& options, const std::string& denotation, int64_t dim) {
+  check(api().AddFreeDimensionOverride(options.handle.get(), denotation.c_str(), dim));
+  options.calls.emplace_back("add_free_dimension_override_by_denotation", nb::make_tuple(denotation, dim));
+}
+
+void add_initializer(Options& options, const std::string& name, nb::handle value) {
+  if (!nb::isinstance<Value>(value)) raise(PyExc_RuntimeError, "The provided Python object must be an OrtValue");
+  check(api().AddInitializer(options.handle.get(), name.c_str(), nb::cast<const Value&>(value).handle()));
+  options.calls.emplace_back("add_initializer", nb::make_tuple(name, value));
+}
+
+void add_external_initializers(Options& options, const std::vector<std::string>& names, nb::list values) {
+  if (names.size() != nb::len(values))
+    raise(PyExc_RuntimeError, "add_external_initializers has " + std::to_string(names.size()) + " names and " +
+                                  std::to_string(nb::len(values)) + " values.");
+  std::vector<const char*> texts;
+  std::vector<const OrtValue*> handles;
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (!nb::isinstance<Value>(values[i])) raise(PyExc_RuntimeError, "The provided Python object must be an OrtValue");
+    texts.push_back(names[i].c_str());
+    handles.push_back(nb::cast<const Value&>(values[i]).handle());
+  }
+  check(api().AddExternalInitializers(options.handle.get(), texts.data(), handles.data(), texts.size()));
+  options.calls.emplace_back("add_external_initializers", nb::make_tuple(names, values));
+}
+
+void add_files_in_memory(Options& options, const std::vector<std::string>& names, const std::vector<nb::bytes>& buffers,
+                         const std::vector<size_t>& lengths) {
+  if (names.size() != buffers.size() || names.size() != lengths.size())
+    raise(PyExc_RuntimeError, "Names, buffers and lengths of the files have to be equally many.");
+  std::vector<const char*> texts;
+  std::vector<char*> data;
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (lengths[i] > buffers[i].size())
+      raise(PyExc_RuntimeError, "The buffer of \"" + names[i] + "\" has " + std::to_string(buffers[i].size()) +
+                                    " bytes, and its length is given as " + std::to_string(lengths[i]) + ".");
+    texts.push_back(names[i].c_str());
+    data.push_back(const_cast<char*>(buffers[i].c_str()));  // read alone
+  }
+  check(api().AddExternalInitializersFromFilesInMemory(options.handle.get(), texts.data(), data.data(), lengths.data(),
+                                                       texts.size()));
+  options.calls.emplace_back("add_external_initializers_from_files_in_memory", nb::make_tuple(names, buffers, lengths));
+}
+
+void add_provider(Options& options, const std::string& name, const Texts& entries) {
+  if (name != kCpuProvider) (void)device_of(name, entries);
+  options.providers.emplace_back(name, entries);
+}
+
+void add_provider_for_devices(Options& options, nb::list devices, const Texts& entries) {
+  std::vector<const OrtEpDevice*> handles;
+  for (nb::handle device : devices)
+    handles.push_back(reinterpret_cast<const OrtEpDevice*>(nb::cast<uintptr_t>(device.attr("_address")())));
+  std::vector<const char*> keys, values;
+  for (const auto& [key, value] : entries) {
+    keys.push_back(key.c_str());
+    values.push_back(value.c_str());
+  }
+  check(api().SessionOptionsAppendExecutionProvider_V2(options.handle.get(), env(), handles.data(), handles.size(),
+                                                       keys.data(), values.data(), keys.size()));
+  options.has_devices = options.has_own_devices = true;
+}
+
+void set_policy(Options& options, OrtExecutionProviderDevicePolicy policy) {
+  check(api().SessionOptionsSetEpSelectionPolicy(options.handle.get(), policy));
+  options.has_devices = true;
+  options.calls.emplace_back("set_provider_selection_policy", nb::make_tuple(policy));
+}
+
+void register_custom_operators(Options& options, const std::string& path) {
+  check(api().RegisterCustomOpsLibrary_V2(options.handle.get(), path.c_str()));
+  options.has_custom_operators = true;
+  options.calls.emplace_back("register_custom_ops_library", nb::make_tuple(path));
+}
+
+nb::dict attributes(const Options& o) {
+  nb::dict made;
+  made["graph_optimization_level"] = o.graph_optimization_level;
+  made["execution_mode"] = o.execution_mode;
+  made["execution_order"] = o.execution_order;
+  made["intra_op_num_threads"] = o.intra_op_num_threads;
+  made["inter_op_num_threads"] = o.inter_op_num_threads;
+  made["log_severity_level"] = o.log_severity_level;
+  made["log_verbosity_level"] = o.log_verbosity_level;
+  made["enable_cpu_mem_arena"] = o.enable_cpu_mem_arena;
+  made["enable_mem_pattern"] = o.enable_mem_pattern;
+  made["enable_mem_reuse"] = o.enable_mem_reuse;
+  made["enable_profiling"] = o.enable_profiling;
+  made["use_deterministic_compute"] = o.use_deterministic_compute;
+  made["use_per_session_threads"] = o.use_per_session_threads;
+  made["logid"] = o.logid;
+  made["optimized_model_filepath"] = o.optimized_model_filepath;
+  made["profile_file_prefix"] = o.profile_file_prefix;
+  return made;
+}
+
+nb::tuple reduce(const Options& options) {
+  if (options.has_own_devices)
+    raise(PyExc_TypeError,
+          "SessionOptions with add_provider_for_devices cannot be pickled: devices are this process's.");
+  nb::list calls;
+  for (const auto& [function, arguments] : options.calls) {
+    if (function.find("initializer") != std::string::npos)
+      raise(PyExc_TypeError, "SessionOptions with initializers of the program (" + function + ") cannot be pickled.");
+    calls.append(nb::make_tuple(function, arguments));
+  }
+  return nb::make_tuple(nb::module_::import_("tenon._session").attr("_restore_options"),
+                        nb::make_tuple(attributes(options), options.providers, calls));
+}
+
+void set_terminate(RunSettings& run, bool value) {
+  check(value ? api().RunOptionsSetTerminate(run.handle.get()) : api().RunOptionsUnsetTerminate(run.handle.get()));
+  run.terminate = value;
+}
+
+void bind_run_options(nb::module_& m) {
+  using nb::arg;
+  nb::class_<RunSettings>(m, "RunOptions", "Options of one run.")
+      .def(nb::init<>())
+      .def_prop_rw(
+          "log_severity_level",
+          [](const RunSettings& run) {
+            int level = 0;
+            check(api().RunOptionsGetRunLogSeverityLevel(run.handle.get(), &level));
+            return level;
+          },
+          [](RunSettings& run, int level) { check(api().RunOptionsSetRunLogSeverityLevel(run.handle.get(), level)); },
+          "Messages from this severity on: 0 verbose, 1 info, 2 warning, 3 error, 4 fatal; -1: as the session.")
+      .def_prop_rw(
+          "log_verbosity_level",
+          [](const RunSettings& run) {
+            int level = 0;
+            check(api().RunOptionsGetRunLogVerbosityLevel(run.handle.get(), &level));
+            return level;
+          },
+          [](RunSettings& run, int level) { check(api().RunOptionsSetRunLogVerbosityLevel(run.handle.get(), level)); })
+      .def_prop_rw(
+          "logid",
+          [](const RunSettings& run) {
+            const char* tag = "";
+            check(api().RunOptionsGetRunTag(run.handle.get(), &tag));
+            return std::string(tag == nullptr ? "" : tag);
+          },
+          [](RunSettings& run, const std::string& tag) {
+            check(api().RunOptionsSetRunTag(run.handle.get(), tag.c_str()));
+          },
+          "Names the run in messages.")
+      .def_prop_rw(
+          "terminate", [](const RunSettings& run) { return run.terminate; }, &set_terminate,
+          "True ends the runs with these options, also those under way, with the error Fail.")
+      .def_rw("only_execute_path_to_fetches", &RunSettings::only_execute_path_to_fetches,
+              "Accepted, and without effect.")
+      .def(
+          "add_run_config_entry",
+          [](RunSettings& run, const std::string& key, const std::string& value) {
+            check(api().AddRunConfigEntry(run.handle.get(), key.c_str(), value.c_str()));
+          },
+          arg("key"), arg("value"))
+      .def(
+          "get_run_config_entry",
+          [](const RunSettings& run, const std::string& key) {
+            const char* value = api().GetRunConfigEntry(run.handle.get(), key.c_str());
+            if (value == nullptr) raise(PyExc_RuntimeError, "RunOptions does not have configuration with key: " + key);
+            return std::string(value);
+          },
+          arg("key"))
+      .def(
+          "add_active_adapter",
+          [](RunSettings&, nb::handle) { raise(ORT_NOT_IMPLEMENTED, "Tenon has no LoRA adapters."); }, arg("adapter"));
+}
+
+void bind_option_enums(nb::module_& m) {
+  nb::enum_<GraphOptimizationLevel>(m, "GraphOptimizationLevel", nb::is_arithmetic())
+      .value("ORT_DISABLE_ALL", ORT_DISABLE_ALL)
+      .value("ORT_ENABLE_BASIC", ORT_ENABLE_BASIC)
+      .value("ORT_ENABLE_EXTENDED", ORT_ENABLE_EXTENDED)
+      .value("ORT_ENABLE_LAYOUT", ORT_ENABLE_LAYOUT)
+      .value("ORT_ENABLE_ALL", ORT_ENABLE_ALL);
+  nb::enum_<ExecutionMode>(m, "ExecutionMode", nb::is_arithmetic())
+      .value("ORT_SEQUENTIAL", ORT_SEQUENTIAL)
+      .value("ORT_PARALLEL", ORT_PARALLEL);
+  nb::enum_<ExecutionOrder>(m, "ExecutionOrder", nb::is_arithmetic())
+      .value("DEFAULT", ExecutionOrder::kDefault)
+      .value("PRIORITY_BASED", ExecutionOrder::kPriorityBased)
+      .value("MEMORY_EFFICIENT", ExecutionOrder::kMemoryEfficient);
+  nb::enum_<OrtExecutionProviderDevicePolicy>(m, "OrtExecutionProviderDevicePolicy", nb::is_arithmetic())
+      .value("DEFAULT", OrtExecutionProviderDevicePolicy_DEFAULT)
+      .value("PREFER_CPU", OrtExecutionProviderDevicePolicy_PREFER_CPU)
+      .value("PREFER_NPU", OrtExecutionProviderDevicePolicy_PREFER_NPU)
+      .value("PREFER_GPU", OrtExecutionProviderDevicePolicy_PREFER_GPU)
+      .value("MAX_PERFORMANCE", OrtExecutionProviderDevicePolicy_MAX_PERFORMANCE)
+      .value("MAX_EFFICIENCY", OrtExecutionProviderDevicePolicy_MAX_EFFICIENCY)
+      .value("MIN_OVERALL_POWER", OrtExecutionProviderDevicePolicy_MIN_OVERALL_POWER);
+}
+
+}  // namespace
+
+Options::Options() { check(api().CreateSessionOptions(handle.out())); }
+
+RunSettings::RunSettings() { check(api().CreateRunOptions(handle.out())); }
+
+OwnedSessionOptions Options::prepare(const ProviderList& session_providers, int default_threads) const {
+  OwnedSessionOptions made;
+  check(api().CloneSessionOptions(handle.get(), made.out()));
+  OrtSessionOptions* o = made.get();
+  check(api().SetSessionGraphOptimizationLevel(o, graph_optimization_level));
+  check(api().SetSessionExecutionMode(o, execution_mode));
+  check(api().SetIntraOpNumThreads(o, intra_op_num_threads > 0 ? intra_op_num_threads : default_threads));
+  check(api().SetInterOpNumThreads(o, inter_op_num_threads));
+  if (log_severity_level >= 0) check(api().SetSessionLogSeverityLevel(o, log_severity_level));
+  check(api().SetSessionLogVerbosityLevel(o, log_verbosity_level));
+  check(enable_cpu_mem_arena ? api().EnableCpuMemArena(o) : api().DisableCpuMemArena(o));
+  check(enable_mem_pattern ? api().EnableMemPattern(o) : api().DisableMemPattern(o));
+  if (enable_profiling) check(api().EnableProfiling(o, profile_file_prefix.c_str()));
+  if (use_deterministic_compute) check(api().SetDeterministicCompute(o, true));
+  if (!use_per_session_threads) check(api().DisablePerSessionThreads(o));
+  if (!logid.empty()) check(api().SetSessionLogId(o, logid.c_str()));
+  if (!optimized_model_filepath.empty()) check(api().SetOptimizedModelFilePath(o, optimized_model_filepath.c_str()));
+  append_providers(o, session_providers.empty() ? providers : session_providers);
+  return made;
+}
+
+void bind_options(nb::module_& m) {
+  using nb::arg;
+  bind_option_enums(m);
+  nb::class_<Options>(m, "SessionOptions",
+                      "Options of a session. Tenon's own are configuration entries whose keys begin with \"tenon.\".")
+      .def(nb::init<>())
+      .def_rw("graph_optimization_level", &Options::graph_optimization_level, "Which passes rewrite the graph.")
+      .def_rw("execution_mode", &Options::execution_mode, "Accepted, and without effect: one operator runs at a time.")
+      .def_rw("execution_order", &Options::execution_order, "Accepted, and without effect.")
+      .def_rw("intra_op_num_threads", &Options::intra_op_num_threads,
+              "Threads that work on one run, the caller's included; 0: as many as the process may use.")
+      .def_rw("inter_op_num_threads", &Options::inter_op_num_threads, "Accepted, and without effect.")
+      .def_rw("log_severity_level", &Options::log_severity_level)
+      .def_rw("log_verbosity_level", &Options::log_verbosity_level)
+      .def_rw("logid", &Options::logid)
+      .def_rw("enable_cpu_mem_arena", &Options::enable_cpu_mem_arena, "Accepted, and without effect.")
+      .def_rw("enable_mem_pattern", &Options::enable_mem_pattern, "Accepted, and without effect.")
+      .def_rw("enable_mem_reuse", &Options::enable_mem_reuse, "Accepted, and without effect.")
+      .def_rw("enable_profiling", &Options::enable_profiling, "Runs write a profile; end_profiling() gives its file.")
+      .def_rw("profile_file_prefix", &Options::profile_file_prefix)
+      .def_rw("optimized_model_filepath", &Options::optimized_model_filepath)
+      .def_rw("use_deterministic_compute", &Options::use_deterministic_compute)
+      .def_rw("use_per_session_threads", &Options::use_per_session_threads,
+              "False: the session shares the threads of set_global_thread_pool_sizes().")
+      .def("add_session_config_entry", &add_config_entry, arg("key"), arg("value"))
+      .def("get_session_config_entry", &config_entry, arg("key"))
+      .def("add_free_dimension_override_by_name", &add_dimension, arg("name"), arg("dim_value"))
+      .def("add_free_dimension_override_by_denotation", &add_dimension_by_denotation, arg("denotation"),
+           arg("dim_value"))
+      .def("add_initializer", &add_initializer, arg("name"), arg("ort_value"),
+           "Takes the value where it lies in the place of the model's initializer.")
+      .def("add_external_initializers", &add_external_initializers, arg("names"), arg("ort_values"))
+      .def("add_external_initializers_from_files_in_memory", &add_files_in_memory, arg("file_names"), arg("buffers"),
+           arg("lengths"))
+      .def("add_provider", &add_provider, arg("provider_name"), arg("provider_options"))
+      .def("add_provider_for_devices", &add_provider_for_devices, arg("ep_devices"), arg("provider_options"))
+      .def("has_providers", [](const Options& o) { return o.has_devices || !o.providers.empty(); })
+      .def("set_provider_selection_policy", &set_policy, arg("policy"))
+      .def("register_custom_ops_library", &register_custom_operators, arg("path"))
+      .def("_provider_list", [](const Options& o) { return o.providers; })
+      .def("__reduce__", &reduce);
+  bind_run_options(m);
+}
+
+}  // namespace tenon::python

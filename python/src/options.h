@@ -1,0 +1,60 @@
+#pragma once
+
+#include <map>
+#include <optional>
+#include <tuple>
+
+#include "core.h"
+#include "value.h"
+
+namespace tenon::python {
+
+using Texts = std::map<std::string, std::string>;
+
+enum class ExecutionOrder { kDefault = 0, kPriorityBased = 1, kMemoryEfficient = 2 };
+
+// SessionOptions as Python sees it. What onnxruntime has as attributes is kept here and given to the C ABI when a
+// session is made; what it has as functions goes to `handle` at once, so that errors come at once, and into `calls`, so
+// that options can be pickled.
+struct Options {
+  OwnedSessionOptions handle;
+  GraphOptimizationLevel graph_optimization_level = ORT_ENABLE_ALL;
+  ExecutionMode execution_mode = ORT_SEQUENTIAL;
+  ExecutionOrder execution_order = ExecutionOrder::kDefault;
+  int intra_op_num_threads = 0;
+  int inter_op_num_threads = 0;
+  int log_severity_level = -1;
+  int log_verbosity_level = 0;
+  bool enable_cpu_mem_arena = true;
+  bool enable_mem_pattern = true;
+  bool enable_mem_reuse = true;
+  bool enable_profiling = false;
+  bool use_deterministic_compute = false;
+  bool use_per_session_threads = true;
+  std::string logid;
+  std::string optimized_model_filepath;
+  std::string profile_file_prefix = "onnxruntime_profile_";
+  std::vector<std::tuple<std::string, Texts>> providers;
+  bool has_devices = false;      // add_provider_for_devices, or a selection policy
+  bool has_own_devices = false;  // the former
+  bool has_custom_operators = false;
+  // Function and arguments of each call that has changed `handle`, in order.
+  std::vector<std::pair<std::string, nb::object>> calls;
+
+  Options();
+  // For one session. `session_providers` are those of the InferenceSession's call; `default_threads` counts where the
+  // options name no number of threads (0: the library's own default).
+  OwnedSessionOptions prepare(const std::vector<std::tuple<std::string, Texts>>& session_providers,
+                              int default_threads) const;
+};
+
+// RunOptions as Python sees it.
+struct RunSettings {
+  OwnedRunOptions handle;
+  bool terminate = false;
+  bool only_execute_path_to_fetches = false;
+
+  RunSettings();
+};
+
+}  // namespace tenon::python

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <tenon/session.h>
+
+#include <memory>
+
+#include "options.h"
+#include "value.h"
+
+namespace tenon::python {
+
+// An input, output or overridable initializer, as the model declares it.
+struct NodeArg {
+  std::string name;
+  std::string type;
+  nb::object shape;
+};
+
+// A loaded model. Sessions of Python change it as a whole (set_providers), so runs share it.
+struct Loaded {
+  OwnedSession session;
+  std::shared_ptr<Session> core;
+  nb::list inputs, outputs, overridable;              // of NodeArg
+  std::vector<nb::object> input_names, output_names;  // interned: mostly compared by address
+  std::vector<const char*> output_texts;
+  // Runs may go to the core directly: nothing is profiled, and its outputs are made where the host reads.
+  bool plain = false;
+  // How often the process had forked when the model was loaded: its threads are not in a child.
+  uint64_t forks = 0;
+  // Bindings that no run uses now; guarded by the GIL.
+  std::vector<std::unique_ptr<Binding>> idle;
+};
+
+class PySession {
+ public:
+  void load(nb::handle path_or_bytes, const Options& options,
+            const std::vector<std::tuple<std::string, Texts>>& providers, int default_threads);
+  nb::object run(nb::handle output_names, nb::handle feed, nb::handle run_options);
+  nb::object run_with_values(nb::handle output_names, nb::handle feed, nb::handle run_options);
+  void run_async(nb::handle output_names, nb::handle feed, nb::handle callback, nb::handle user_data,
+                 nb::handle run_options);
+  // In a child process of fork the model is loaded anew first.
+  const std::shared_ptr<Loaded>& loaded() const;
+
+ private:
+  std::shared_ptr<Loaded> loaded_;
+};
+
+// How often this process and its parents have forked since the module was imported.
+uint64_t fork_count();
+
+// Null for None. Errors: TypeError for anything else than RunOptions.
+const OrtRunOptions* run_options_of(nb::handle options);
+
+}  // namespace tenon::python

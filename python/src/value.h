@@ -1,0 +1,57 @@
+// OrtValue, as Python sees it.
+#pragma once
+
+#include <tenon/object_type.h>
+#include <tenon/session.h>
+#include <tenon/tensor.h>
+
+#include "core.h"
+
+namespace tenon::python {
+
+// "tensor(float)", "seq(map(int64,tensor(float)))": as onnxruntime names types.
+std::string type_text(DataType type);
+std::string type_text(const ObjectType& type);
+std::string type_text(const ValueInfo& info);
+
+// A value of the C ABI and a view of what is in it.
+class Value {
+ public:
+  explicit Value(Tensor tensor);
+  // Takes the value. Null, or a value with nothing in it, is an empty optional.
+  static Value take(OrtValue* value);
+
+  const OrtValue* handle() const { return value_.get(); }
+  OrtValue* handle() { return value_.get(); }
+  const Tensor& tensor() const { return tensor_; }
+
+ private:
+  Value() = default;
+  OwnedValue value_;
+  Tensor tensor_;
+};
+
+// Where tensors are put: (type, vendor, id, memory), as OrtDevice.make names it.
+struct Device {
+  int type = 0;
+  int memory = 0;
+  uint32_t vendor = 0;
+  int id = 0;
+};
+// Errors: Exception for a name that onnxruntime does not know either. A vendor below 0 is the name's own.
+Device make_device(const std::string& name, int id, int64_t vendor);
+OwnedMemoryInfo memory_info_of(const Device& device);
+
+// The Python class of OrtMemoryInfo; the info is the object's, or somebody else's who lives longer.
+struct MemoryInfo {
+  OwnedMemoryInfo owned;
+  const OrtMemoryInfo* info = nullptr;
+  std::shared_ptr<const void> owner = nullptr;  // of an info that is part of something
+};
+// A device of an execution provider; it lives as long as the provider's library.
+struct EpDevice {
+  const OrtEpDevice* device;
+};
+std::string device_name(const MemorySpace& space);
+
+}  // namespace tenon::python

@@ -1,0 +1,96 @@
+"""Functions and small types of onnxruntime's package that need nothing native."""
+
+from __future__ import annotations
+
+import enum
+import random
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from tenon._core import OrtValue, get_available_providers
+
+
+class OrtDeviceVendorId(enum.IntEnum):
+    """PCI vendor ids, for OrtDevice.make and OrtValue."""
+
+    NONE = 0x0000
+    AMD = 0x1002
+    NVIDIA = 0x10DE
+    ARM = 0x13B5
+    MICROSOFT = 0x1414
+    HUAWEI = 0x19E5
+    QUALCOMM = 0x5143
+    INTEL = 0x8086
+
+
+class OrtValueVector(list[OrtValue]):
+    """A list of OrtValues with the functions that onnxruntime's own vector has."""
+
+    def push_back(self, value: OrtValue) -> None:
+        """Appends a value."""
+        self.append(value)
+
+    def push_back_batch(self, values: Iterable[OrtValue]) -> None:
+        """Appends values."""
+        self.extend(values)
+
+    def reserve(self, count: int) -> None:
+        """Does nothing."""
+
+    def shrink_to_fit(self) -> None:
+        """Does nothing."""
+
+    def dlpack_at(self, index: int) -> Any:
+        """A DLPack capsule over the memory of a value."""
+        return self[index].__dlpack__()
+
+    def element_type_at(self, index: int) -> int:
+        """ONNX's number for the element type of a value."""
+        return self[index].element_type()
+
+    def bool_tensor_indices(self) -> list[int]:
+        """The positions of tensors of bool."""
+        return [i for i, value in enumerate(self) if value.data_type() == "tensor(bool)"]
+
+    def to_dlpacks(self, to_tensor: Any = None) -> list[Any]:
+        """A DLPack capsule for each value, or what `to_tensor` makes of it."""
+        capsules = [value.__dlpack__() for value in self]
+        return capsules if to_tensor is None else [to_tensor(capsule) for capsule in capsules]
+
+
+def copy_tensors(src: Sequence[OrtValue], dst: Sequence[OrtValue], stream: Any = None) -> None:
+    """Copies each tensor of `src` into the memory of the one of `dst` at its place; types and sizes are equal."""
+    if stream is not None:
+        raise ValueError("copy_tensors copies before it returns, and takes no stream.")
+    if len(src) != len(dst):
+        raise ValueError(f"copy_tensors has {len(src)} sources and {len(dst)} targets.")
+    for source, target in zip(src, dst):
+        target.update_inplace(source)
+
+
+def get_all_providers() -> list[str]:
+    """The names of the execution providers that there are: those that sessions can use now."""
+    return get_available_providers()
+
+
+def get_device() -> str:
+    """ "GPU" where a provider for one is registered, else "CPU"."""
+    return "GPU" if any("CUDA" in name for name in get_available_providers()) else "CPU"
+
+
+def has_collective_ops() -> bool:
+    """False."""
+    return False
+
+
+def set_seed(seed: int) -> None:
+    """Accepted. Random operators without a seed of their own draw one for each session."""
+    random.Random(seed)
+
+
+def enable_telemetry_events() -> None:
+    """Does nothing: Tenon sends no telemetry."""
+
+
+def disable_telemetry_events() -> None:
+    """Does nothing: Tenon sends no telemetry."""

@@ -1,0 +1,31 @@
+"""Packages from PyPI, as they are: over Tenon they give the answers that they give over onnxruntime."""
+import importlib.util
+import json
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+DRIVER = pathlib.Path(__file__).with_name("drive_packages.py")
+NEEDS = {"magika": [], "silero_vad": ["torch"], "rapidocr": ["PIL"], "ddddocr": ["PIL"], "nudenet": []}
+
+
+def answer(package, *before):
+    done = subprocess.run([sys.executable, *before, str(DRIVER), package], capture_output=True, text=True, timeout=280)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+@pytest.mark.parametrize("package", NEEDS)
+def test_the_answers_are_onnxruntimes(package):
+    missing = [name for name in (package, "onnxruntime", *NEEDS[package]) if importlib.util.find_spec(name) is None]
+    if missing:
+        pytest.skip(f"not installed: {', '.join(missing)}")
+    ours, theirs = answer(package, "-m", "tenon.as_onnxruntime"), answer(package)
+    assert (ours["engine"], theirs["engine"]) == ("tenon", "onnxruntime")
+    assert ours["answer"] == theirs["answer"]
+
+
+if __name__ == "__main__":
+    raise SystemExit(pytest.main([__file__, "-q"]))
