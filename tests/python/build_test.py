@@ -6,8 +6,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("nanobind", reason="the extension is built with nanobind (requirements.txt)")
-
 
 def test_the_extension_builds_and_imports():
     source, package = Path(os.environ["TENON_SOURCE"]), Path(os.environ["TENON_PACKAGE"])
