@@ -239,6 +239,7 @@ example("Pad", [(2, 3, 4), np.array([1, 2, 1, 0]), None, np.array([1, 2])], v=(1
 for mode in ("reflect", "edge"):
     example("Pad", [(2, 3, 4), np.array([0, 1, 2, 1, 0, 1])], v=(11, ANY), mode=mode)
 example("Range", [np.array(1), np.array(9), np.array(2)])
+example("Range", [np.array(100), np.array(-60), np.array(-3)], where=lambda types: types["T"].kind != "u")
 example("Reshape", [IMAGE, np.array([2, -1, 4])], v=(5, ANY))
 example("ReverseSequence", [(4, 3, 2), np.array([1, 4, 2])], time_axis=0, batch_axis=1)
 for name, last in (("Scatter", 10), ("ScatterElements", ANY)):
@@ -334,6 +335,8 @@ for form in (0, 1):
     example("NonMaxSuppression", [BOXES, (1, 2, 6), np.array([3]), optional(np.array([0.5])), optional(np.array([-1.0]))], center_point_box=form)
 example("NonMaxSuppression", [BOXES, (1, 2, 6), optional(np.array([2]))])
 example("Col2Im", [(2, 12, 6), np.array([4, 5]), np.array([2, 3])], strides=[1, 2], pads=[0, 0, 0, 1], where=lambda types: types["T"].kind not in "bc")
+for columns, image, block, pads in (((2, 6, 40), (40,), (3,), (1, 1)), ((1, 18, 360), (20, 18), (3, 3), (1,) * 4), ((1, 8, 96), (3, 4, 17), (2, 2, 2), (0,) * 6)):
+    example("Col2Im", [columns, np.array(image), np.array(block)], pads=list(pads), where=lambda types: types["T"].kind == "f")
 example("MaxUnpool", [(1, 2, 2, 2), np.array([[[[5, 7], [13, 15]], [[21, 23], [29, 31]]]])], kernel_shape=[2, 2], strides=[2, 2])
 for sizes in ([3, 5], [6, 2]):
     example("CenterCropPad", [(4, 4), np.array(sizes)])

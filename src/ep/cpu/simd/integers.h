@@ -25,9 +25,10 @@ struct IntegerTable {
   void (*is_beyond16)(const uint16_t* x, uint16_t limit, uint8_t* y, int64_t n);
   // Ten rounds of Philox 4x32 on blocks of four words: words[k * blocks + b] is word k of block b.
   void (*philox)(uint32_t key0, uint32_t key1, uint32_t* words, int64_t blocks);
-  // Indices below 0 count from the end of an axis. False where one of them is outside of it.
-  bool (*wrap)(int64_t* indices, int64_t n, int64_t length);
-  // offsets[i] = the index, wrapped like that, times `stride`, plus i * step. `offsets` may be `indices`.
+  // y[i] = first + i * step.
+  void (*count64)(int64_t first, int64_t step, int64_t* y, int64_t n);
+  // offsets[i] = the index times `stride`, plus i * step; indices below 0 count from the end of an axis. False where
+  // one of them is outside of it. `offsets` may be `indices`.
   bool (*place)(const int64_t* indices, int64_t n, int64_t length, int64_t stride, int64_t step, int64_t* offsets);
   // Whether each is one more than the one before it.
   bool (*is_run)(const int64_t* x, int64_t n);

@@ -101,14 +101,9 @@ void philox(uint32_t key0, uint32_t key1, uint32_t* words, int64_t blocks) {
   }
 }
 
-bool wrap(int64_t* indices, int64_t n, int64_t length) {
-  int64_t outside = 0;
-  for (int64_t i = 0; i < n; ++i) {
-    const int64_t index = indices[i] + (indices[i] < 0 ? length : 0);
-    outside |= index < 0 || index >= length ? 1 : 0;
-    indices[i] = index;
-  }
-  return outside == 0;
+void count64(int64_t first, int64_t step, int64_t* y, int64_t n) {
+  auto next = static_cast<uint64_t>(first);
+  for (int64_t i = 0; i < n; ++i, next += static_cast<uint64_t>(step)) y[i] = wrapped(next);
 }
 
 template <bool kStrided>
@@ -185,7 +180,7 @@ const IntegerTable integer_table = {
     &small_from_float<uint16_t>,
     &is_beyond16,
     &philox,
-    &wrap,
+    &count64,
     &place,
     &is_run,
     &is_one_value,

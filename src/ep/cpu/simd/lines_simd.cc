@@ -2,6 +2,7 @@
 
 #include "ep/cpu/ops/loops.h"
 #include "ep/cpu/simd/nearest.h"
+#include "ep/cpu/simd/wide.h"
 
 namespace tenon::cpu::TENON_ISA_NAMESPACE {
 
@@ -52,6 +53,19 @@ template <typename T, typename U>
 void add(const T* a, const T* b, T* y, int64_t n) {
   TENON_INDEPENDENT_LOOP
   for (int64_t i = 0; i < n; ++i) y[i] = static_cast<T>(static_cast<U>(a[i]) + static_cast<U>(b[i]));
+}
+
+void add_rows(const float* x, int64_t x_stride, float* y, int64_t y_stride, int64_t rows, int64_t n) {
+  for (int64_t r = 0; r < rows; ++r, x += x_stride, y += y_stride) {
+    if (n < kWide) {
+      for (int64_t i = 0; i < n; ++i) y[i] += x[i];
+      continue;
+    }
+    // The last vector overlaps the one before it: a masked store would hold up the next row's loads behind it.
+    const FW last = load_wide(y + n - kWide) + load_wide(x + n - kWide);
+    for (int64_t i = 0; i + kWide < n; i += kWide) store_wide(y + i, load_wide(y + i) + load_wide(x + i));
+    store_wide(y + n - kWide, last);
+  }
 }
 
 // Columns that are worked on together: four vectors.
@@ -224,6 +238,7 @@ extern const LineTable line_table;
 const LineTable line_table = {&running_sum,
                               &add<int32_t, uint32_t>,
                               &add<int64_t, uint64_t>,
+                              &add_rows,
                               &arg_columns,
                               &square_distances,
                               &find,

@@ -43,6 +43,19 @@ TEST_P(Lines, IntegersWrapAround) {
   for (int64_t sum : d) EXPECT_EQ(sum, INT64_MIN + 1);
 }
 
+TEST_P(Lines, AddsRowsAndNothingBesideThem) {
+  for (const int64_t n : {1, 7, 15, 16, 17, 33, 56}) {
+    const int64_t rows = 3, from = n + 2, to = n + 5;
+    std::vector<float> x(rows * from), y(rows * to), want(y.size());
+    for (int64_t i = 0; i < std::ssize(x); ++i) x[i] = static_cast<float>(i % 11);
+    for (int64_t i = 0; i < std::ssize(y); ++i) want[i] = y[i] = static_cast<float>(i % 7);
+    for (int64_t r = 0; r < rows; ++r)
+      for (int64_t i = 0; i < n; ++i) want[r * to + i] += x[r * from + i];
+    line_table_of(GetParam()).add_rows(x.data(), from, y.data(), to, rows, n);
+    EXPECT_EQ(y, want) << n;
+  }
+}
+
 TEST_P(Lines, PlacesOfExtremesWithTiesAndNaN) {
   const LineTable& table = line_table_of(GetParam());
   constexpr int64_t kLength = 9, kInner = 150;

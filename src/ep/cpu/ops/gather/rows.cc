@@ -101,7 +101,7 @@ class GatherKernel final : public Kernel {
         read_(indices, first, n, piece.data());
         if (default_) {
           for (int64_t i = 0; i < n; ++i) piece[i] = piece[i] < 0 || piece[i] >= rows ? rows : piece[i];
-        } else if (!integer_table().wrap(piece.data(), n, rows)) {
+        } else if (!integer_table().place(piece.data(), n, rows, 1, 0, piece.data())) {
           const auto outside = [&](int64_t row) { return row < 0 || row >= rows; };
           failed.store(first + (std::find_if(piece.begin(), piece.begin() + n, outside) - piece.begin()),
                        std::memory_order_relaxed);

@@ -1,5 +1,7 @@
 #include "ep/cpu/ops/generate/range.h"
 
+#include "ep/cpu/simd/integers.h"
+
 namespace tenon::cpu::ref {
 
 namespace {
@@ -35,6 +37,9 @@ void range_fill(const void* start, const void* delta, void* y, int64_t begin, in
   T* const to = static_cast<T*>(y);
   if constexpr (is_float<T>) {
     for (int64_t i = begin; i < end; ++i) to[i] = static_cast<T>(from + static_cast<A>(i) * step);
+  } else if constexpr (std::is_same_v<T, int64_t>) {
+    const A first = from + static_cast<A>(begin) * step;
+    integer_table().count64(static_cast<int64_t>(first), static_cast<int64_t>(step), to + begin, end - begin);
   } else {
     // Sums, which compilers make vectors of: products of 64 bits are slow. Integers wrap around.
     A next = from + static_cast<A>(begin) * step;

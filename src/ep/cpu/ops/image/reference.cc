@@ -4,7 +4,7 @@
 
 #include "ep/cpu/ops/reference_kernel.h"
 #include "ep/cpu/ops/reference_window.h"
-#include "ep/cpu/simd/elementwise.h"
+#include "ep/cpu/simd/lines.h"
 #include "ops/image.h"
 
 namespace tenon::cpu::ref {
@@ -16,38 +16,56 @@ namespace {
 // One image: the sums of the columns' elements, which lie `components` apart (2 for complex numbers).
 using AddColumns = void (*)(const Window& window, const void* columns, int64_t components, void* image);
 
-// Of float32: rows of columns are added where they belong, tap by tap.
+// Positions [low, high) of an axis whose window has a tap inside the image: of position p at p * stride + shift.
+struct Reach {
+  int64_t low = 0, high = 1, shift = 0;
+
+  int64_t first(const WindowAxis& axis) const { return low * axis.stride + shift; }
+};
+
+Reach reach_of(const WindowAxis& axis, int64_t tap) {
+  const int64_t shift = tap * axis.dilation - axis.pad_begin;
+  const int64_t low = shift >= 0 ? 0 : (-shift + axis.stride - 1) / axis.stride;
+  const int64_t high = shift >= axis.in ? 0 : std::min(axis.out, (axis.in - 1 - shift) / axis.stride + 1);
+  return {low, std::max(low, high), shift};
+}
+
+// Of float32: planes of columns are added where they belong, tap by tap.
 void add_float_columns(const Window& window, const float* columns, float* image) {
   const int last = window.rank() - 1;
   const WindowAxis& row = window.axes[last];
-  const int64_t taps = window.kernel_count(), rows = window.out_count() / row.out;
-  const auto add = eltwise_table().binary[static_cast<int>(Binary::kAdd)];
+  // An image of one axis is a plane of one row.
+  const bool flat = last == 0;
+  const WindowAxis& line = flat ? row : window.axes[last - 1];
+  const int64_t plane = row.out * (flat ? 1 : line.out);
+  const int64_t taps = window.kernel_count(), planes = window.out_count() / plane;
+  const int64_t line_step = flat ? row.in : line.stride * row.in;
   std::fill_n(image, window.in_count(), 0.0f);
   Strides tap{};
   for (int64_t t = 0; t < taps; ++t, advance(window, &WindowAxis::kernel, tap)) {
-    // Positions [low, high) of a row add to elements of the image: position p to p * stride + shift.
-    const int64_t shift = tap[last] * row.dilation - row.pad_begin;
-    const int64_t low = shift >= 0 ? 0 : (-shift + row.stride - 1) / row.stride;
-    const int64_t high = shift >= row.in ? 0 : std::min(row.out, (row.in - 1 - shift) / row.stride + 1);
+    const Reach across = reach_of(row, tap[last]), down = flat ? Reach() : reach_of(line, tap[last - 1]);
+    const int64_t rows = down.high - down.low, n = across.high - across.low;
     Strides at{};
-    for (int64_t r = 0; r < rows; ++r, columns += row.out) {
+    for (int64_t p = 0; p < planes; ++p, columns += plane) {
       int64_t to = 0;
-      bool inside = low < high;
-      for (int d = 0; d < last; ++d) {
+      bool inside = n > 0 && rows > 0;
+      for (int d = 0; d < last - 1; ++d) {
         const WindowAxis& axis = window.axes[d];
         const int64_t i = at[d] * axis.stride - axis.pad_begin + tap[d] * axis.dilation;
         inside &= i >= 0 && i < axis.in;
         to = to * axis.in + i;
       }
       if (inside) {
-        float* const y = image + to * row.in + low * row.stride + shift;
+        const float* const x = columns + down.low * row.out + across.low;
+        float* const y = image + (flat ? 0 : to * line.in + down.first(line)) * row.in + across.first(row);
         if (row.stride == 1) {
-          add(y, 1, columns + low, 1, y, high - low);
+          line_table().add_rows(x, row.out, y, line_step, rows, n);
         } else {
-          for (int64_t p = 0; p < high - low; ++p) y[p * row.stride] += columns[low + p];
+          for (int64_t r = 0; r < rows; ++r)
+            for (int64_t i = 0; i < n; ++i) y[r * line_step + i * row.stride] += x[r * row.out + i];
         }
       }
-      for (int d = last - 1; d >= 0; --d) {
+      for (int d = last - 2; d >= 0; --d) {
         if (++at[d] < window.axes[d].out) break;
         at[d] = 0;
       }

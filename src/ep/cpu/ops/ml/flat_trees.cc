@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 namespace tenon::cpu {
@@ -28,7 +29,7 @@ template <typename T>
 class FlatTrees<T>::Builder {
  public:
   Builder(FlatTrees& flat, const TreeEnsembleDesc& desc)
-      : flat_(flat), desc_(desc), branch_at_(desc.branches.size(), -1), leaf_at_(desc.leaves.size(), -1) {}
+      : flat_(flat), desc_(desc), branch_at_(desc.branches.size(), kNone), leaf_at_(desc.leaves.size(), kNone) {}
 
   // The node of `place` and everything below, the nearest levels next to each other. The depth is the longest way down.
   Tree build(int32_t place) {
@@ -62,38 +63,39 @@ class FlatTrees<T>::Builder {
     return branch.mode == Mode::kEqual || branch.mode == Mode::kNotEqual ? 2 : 1;
   }
 
-  int32_t add_node() {
+  uint32_t add_node() {
     flat_.nodes_.emplace_back();
-    flat_.leaf_of_.push_back(-1);
-    return static_cast<int32_t>(flat_.nodes_.size() - 1);
+    return static_cast<uint32_t>(flat_.nodes_.size() - 1) * kSteps;
   }
 
-  int32_t node_of(int32_t place) {
-    int32_t& at = place >= 0 ? branch_at_[place] : leaf_at_[-1 - place];
-    if (at >= 0) return at;
+  uint32_t node_of(int32_t place) {
+    uint32_t& at = place >= 0 ? branch_at_[place] : leaf_at_[-1 - place];
+    if (at != kNone) return at;
     at = add_node();
     if (place < 0) {
-      flat_.nodes_[at].next[0] = flat_.nodes_[at].next[1] = at;
-      flat_.leaf_of_[at] = -1 - place;
+      FlatNode& node = flat_.nodes_[at / kSteps];
+      node.next[0] = node.next[1] = at;
+      const int32_t leaf = -1 - place;
+      std::memcpy(&node.threshold, &leaf, sizeof(leaf));
     }
     return at;
   }
 
-  void set(int32_t at, const Branch& branch, T threshold, bool missing_is_yes, int32_t yes, int32_t no) {
+  void set(uint32_t at, const Branch& branch, T threshold, bool missing_is_yes, uint32_t yes, uint32_t no) {
     const uint32_t missing = missing_is_yes ? kMissingIsYes : 0;
     flat_.any_missing_is_yes_ = flat_.any_missing_is_yes_ || missing_is_yes;
-    flat_.nodes_[at] = {threshold, static_cast<uint32_t>(branch.feature) | missing, {no, yes}};
+    flat_.nodes_[at / kSteps] = {threshold, static_cast<uint32_t>(branch.feature) | missing, {no, yes}};
   }
 
   // x = value: at most the value, and not below it.
-  void set_equal(int32_t at, const Branch& branch, T value, bool missing_is_yes, int32_t yes, int32_t no) {
-    const int32_t second = add_node();
+  void set_equal(uint32_t at, const Branch& branch, T value, bool missing_is_yes, uint32_t yes, uint32_t no) {
+    const uint32_t second = add_node();
     set(at, branch, value, missing_is_yes, second, no);
     set(second, branch, next_below(value), false, no, yes);
   }
 
-  void write(const Branch& branch, int32_t at) {
-    const int32_t yes = node_of(branch.yes), no = node_of(branch.no);
+  void write(const Branch& branch, uint32_t at) {
+    const uint32_t yes = node_of(branch.yes), no = node_of(branch.no);
     const T threshold = static_cast<T>(branch.threshold);
     const bool missing = branch.missing_is_yes;
     switch (branch.mode) {
@@ -118,7 +120,7 @@ class FlatTrees<T>::Builder {
       return set(at, branch, std::numeric_limits<T>::quiet_NaN(), missing, yes, no);  // nothing is in the set
     for (size_t m = 0; m < branch.members; ++m) {
       const bool last = m + 1 == branch.members;
-      const int32_t next = last ? no : add_node();
+      const uint32_t next = last ? no : add_node();
       set_equal(at, branch, static_cast<T>(desc_.members[branch.first_member + m]), missing, yes, next);
       at = next;
     }
@@ -126,7 +128,8 @@ class FlatTrees<T>::Builder {
 
   FlatTrees& flat_;
   const TreeEnsembleDesc& desc_;
-  std::vector<int32_t> branch_at_, leaf_at_;
+  static constexpr uint32_t kNone = UINT32_MAX;
+  std::vector<uint32_t> branch_at_, leaf_at_;
   std::vector<bool> written_ = std::vector<bool>(branch_at_.size(), false);
 };
 
@@ -142,29 +145,34 @@ FlatTrees<T>::FlatTrees(const TreeEnsembleDesc& desc) {
 template <typename T>
 template <bool missing, int together, bool of_one_row>
 void FlatTrees<T>::descend(const Tree* tree, const T* x, int64_t features, int32_t* leaves) const {
-  const FlatNode* const nodes = nodes_.data();
-  int32_t at[together], deepest = 0;
+  const auto* const nodes = reinterpret_cast<const std::byte*>(nodes_.data());
+  const auto node_at = [&](uint32_t place) -> const FlatNode& {
+    return *reinterpret_cast<const FlatNode*>(nodes + uint64_t{place} * kStep);
+  };
+  uint32_t at[together];
+  int32_t deepest = tree->depth;
   for (int k = 0; k < together; ++k) {
     const Tree& one = tree[of_one_row ? k : 0];
     at[k] = one.root;
-    deepest = std::max(deepest, one.depth);
+    if (of_one_row) deepest = std::max(deepest, one.depth);
   }
   for (int32_t depth = 0; depth < deepest;) {
     const int32_t until = std::min(deepest, depth + kStepsBetweenLooks);
     for (; depth < until; ++depth) {
       for (int k = 0; k < together; ++k) {
-        const FlatNode& node = nodes[at[k]];
-        const T value = x[(of_one_row ? 0 : k * features) + (node.feature & ~kMissingIsYes)];
+        const FlatNode& node = node_at(at[k]);
+        const T value = x[(of_one_row ? 0 : k * features) + (missing ? node.feature & ~kMissingIsYes : node.feature)];
         bool yes = value <= node.threshold;
         if (missing) yes = yes | ((value != value) & ((node.feature & kMissingIsYes) != 0));
         at[k] = node.next[static_cast<int>(yes)];
       }
     }
+    if (depth == deepest) break;
     bool done = true;
-    for (int k = 0; k < together; ++k) done = done & (nodes[at[k]].next[1] == at[k]);
+    for (int k = 0; k < together; ++k) done = done & (node_at(at[k]).next[1] == at[k]);
     if (done) break;
   }
-  for (int k = 0; k < together; ++k) leaves[k] = leaf_of_[at[k]];
+  for (int k = 0; k < together; ++k) std::memcpy(&leaves[k], &node_at(at[k]).threshold, sizeof(leaves[k]));
 }
 
 template <typename T>

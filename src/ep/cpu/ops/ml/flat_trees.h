@@ -20,7 +20,9 @@ class FlatTrees {
  public:
   // Rows that go down a tree together, and trees that a row goes down together: their loads overlap.
   static constexpr int kTogether = 8;
+  static constexpr size_t kMostNodes = size_t{1} << 29;
 
+  // Of at most kMostNodes questions and leaves, where a set counts two for each member.
   explicit FlatTrees(const TreeEnsembleDesc& desc);
 
   // The leaves that `rows` rows of features end in, tree `tree`: leaves[r] is that of the row at x + r * features.
@@ -34,11 +36,15 @@ class FlatTrees {
   static constexpr uint32_t kMissingIsYes = 1u << 31;
   struct FlatNode {
     T threshold = 0;
-    uint32_t feature = 0;      // with kMissingIsYes
-    int32_t next[2] = {0, 0};  // no, yes: an index and not a choice, which compilers make a branch of
+    uint32_t feature = 0;  // with kMissingIsYes
+    // no, yes: places, not a choice, which compilers make a branch of. A place is a node's distance from the first one
+    // in steps of kStep bytes, which an address needs no product for. A leaf has its number in the threshold's bytes.
+    uint32_t next[2] = {0, 0};
   };
+  static constexpr uint32_t kStep = sizeof(uint32_t), kSteps = sizeof(FlatNode) / kStep;
+  static_assert(kMostNodes * kSteps < UINT32_MAX);
   struct Tree {
-    int32_t root = 0;
+    uint32_t root = 0;
     int32_t depth = 0;
   };
 
@@ -52,7 +58,6 @@ class FlatTrees {
   void find_of_row(const Tree* trees, size_t count, const T* x, int32_t* leaves) const;
 
   std::vector<FlatNode> nodes_;
-  std::vector<int32_t> leaf_of_;  // by node; -1 for branches
   std::vector<Tree> trees_;
   bool any_missing_is_yes_ = false;
   int64_t steps_ = 0;

@@ -30,6 +30,8 @@ struct Forest {
     // One weight a leaf, added up: its place is the leaf's.
     sums_one = aggregate == Aggregate::kSum || aggregate == Aggregate::kAverage;
     for (const TreeEnsembleDesc::Leaf& leaf : leaves) sums_one = sums_one && leaf.weights == 1;
+    if (!sums_one) return;
+    for (const TreeEnsembleDesc::Leaf& leaf : leaves) by_leaf.push_back(weights[leaf.first_weight]);
   }
 
   // Sums (or the like) of a block of rows, `targets` each, and which of them a tree has spoken for.
@@ -46,7 +48,7 @@ struct Forest {
       trees.find_leaves(tree, x, features, rows, found);
       if (sums_one) {
         for (int64_t r = 0; r < rows; ++r) {
-          const auto& [target, value] = weights[leaves[found[r]].first_weight];
+          const auto& [target, value] = by_leaf[found[r]];
           scores[r * targets + target] += value;
           spoken[r * targets + target] = 1;
         }
@@ -62,6 +64,13 @@ struct Forest {
     for (size_t tree = 0; tree < trees.trees(); tree += kBlockRows) {
       const size_t count = std::min<size_t>(kBlockRows, trees.trees() - tree);
       trees.find_leaves_of_row(tree, count, x, found);
+      if (sums_one && targets == 1) {
+        T sum = scores[0];
+        for (size_t i = 0; i < count; ++i) sum += by_leaf[found[i]].second;
+        scores[0] = sum;
+        spoken[0] = 1;
+        continue;
+      }
       for (size_t i = 0; i < count; ++i) add(leaves[found[i]], scores, spoken);
     }
   }
@@ -83,7 +92,7 @@ struct Forest {
 
   FlatTrees<T> trees;
   std::vector<TreeEnsembleDesc::Leaf> leaves;
-  std::vector<std::pair<int64_t, T>> weights;
+  std::vector<std::pair<int64_t, T>> weights, by_leaf;  // by_leaf if sums_one
   Aggregate aggregate;
   int64_t targets = 1;
   bool sums_one = false;
@@ -125,6 +134,9 @@ Result<FeatureRows> rows_for(const RefNode& node, const TreeEnsembleDesc& desc) 
   TENON_INVALID_IF(desc.most_feature >= x.features && (desc.most_feature > 0 || x.features > 0 || x.rows > 0),
                    "{} asks for feature {}, and its input {} has {}.", node.node->op_type, desc.most_feature,
                    node.inputs[0].shape.to_string(), x.features);
+  const size_t nodes = 2 * (desc.branches.size() + desc.members.size()) + desc.leaves.size();
+  TENON_UNSUPPORTED_IF(nodes > FlatTrees<double>::kMostNodes, "{} has trees of {} nodes; the limit is {}.",
+                       node.node->op_type, nodes, FlatTrees<double>::kMostNodes);
   return x;
 }
 

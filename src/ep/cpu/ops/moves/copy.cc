@@ -166,18 +166,27 @@ void StridedCopy::run_outer(const std::byte* src, std::byte* dst, int64_t begin,
     src += index[d] * src_[d];
     dst += index[d] * dst_[d];
   }
-  const auto next = [&] {
-    for (int d = outer_rank_ - 1; d >= 0; --d) {
-      src += src_[d];
-      dst += dst_[d];
-      if (++index[d] < dims_[d]) break;
-      src -= dims_[d] * src_[d];
-      dst -= dims_[d] * dst_[d];
-      index[d] = 0;
-    }
-  };
+  // Along the last outer dimension in a loop of its own.
+  const int last = outer_rank_ - 1;
+  const int64_t src_step = last < 0 ? 0 : src_[last], dst_step = last < 0 ? 0 : dst_[last];
   const auto each = [&](const auto& copy) {
-    for (int64_t i = begin; i < end; ++i, next()) copy();
+    for (int64_t i = begin; i < end;) {
+      const int64_t n = last < 0 ? 1 : std::min(end - i, dims_[last] - index[last]);
+      for (int64_t k = 0; k < n; ++k, src += src_step, dst += dst_step) copy();
+      i += n;
+      if (i == end) return;
+      src -= dims_[last] * src_step;
+      dst -= dims_[last] * dst_step;
+      index[last] = 0;
+      for (int d = last - 1; d >= 0; --d) {
+        src += src_[d];
+        dst += dst_[d];
+        if (++index[d] < dims_[d]) break;
+        src -= dims_[d] * src_[d];
+        dst -= dims_[d] * dst_[d];
+        index[d] = 0;
+      }
+    }
   };
   // Short rows of usual sizes need no call.
   switch (inner_ == Inner::kBytes ? inner_dim_ * static_cast<int64_t>(element_bytes_) : 0) {
@@ -191,6 +200,8 @@ void StridedCopy::run_outer(const std::byte* src, std::byte* dst, int64_t begin,
       return each([&] { std::memcpy(dst, src, 32); });
     case 64:
       return each([&] { std::memcpy(dst, src, 64); });
+    case 128:
+      return each([&] { std::memcpy(dst, src, 128); });
     default:
       return each([&] { run_inner(src, dst); });
   }
