@@ -226,6 +226,7 @@ class Widener {
   }
 
   void visit(Node node) {
+    const std::vector<ValueId> stated = node.inputs;
     for (ValueId& id : node.inputs) id = resolve(id);
     switch (part_of_forms(node)) {
       case Part::kCast:
@@ -236,14 +237,17 @@ class Widener {
         graph_.nodes.push_back(std::move(node));
         return;
       case Part::kFollow:
-        return is_wide(node.inputs[0]) ? widen(std::move(node)) : keep(std::move(node));
+        if (is_wide(node.inputs[0])) return widen(std::move(node));
+        break;
       case Part::kJoin:
-        return joins_wide(node) ? widen(std::move(node)) : keep(std::move(node));
+        if (joins_wide(node)) return widen(std::move(node));
+        break;
       case Part::kCompute:
         return widen(std::move(node));
       case Part::kNone:
         break;
     }
+    node.inputs = stated;
     return keep(std::move(node));
   }
 
@@ -266,10 +270,15 @@ class Widener {
                         [&](ValueId id) { return is_narrow(id) && !is_wide(id) && !graph_.value(id).constant; });
   }
 
+  // A value in the model's type: of a Cast to float32 that has gone, what that read in float32.
+  ValueId of_model(ValueId id) {
+    const ValueId from = resolve(id);
+    return from == id && is_narrow(id) ? narrow(id) : from;
+  }
+
   // The node with the model's types.
   void keep(Node node) {
-    for (ValueId& id : node.inputs)
-      if (is_narrow(id)) id = narrow(id);
+    for (ValueId& id : node.inputs) id = of_model(id);
     for (Attribute& attribute : node.attributes) {
       if (!attribute.graph) continue;
       const auto& captures = attribute.graph->captures;
@@ -279,10 +288,7 @@ class Widener {
       };
       if (std::none_of(captures.begin(), captures.end(), moves)) continue;
       if (attribute.graph.use_count() > 1) attribute.graph = std::make_shared<Graph>(*attribute.graph);
-      for (auto& capture : attribute.graph->captures) {
-        capture.first = resolve(capture.first);
-        if (is_narrow(capture.first)) capture.first = narrow(capture.first);
-      }
+      for (auto& capture : attribute.graph->captures) capture.first = of_model(capture.first);
     }
     graph_.nodes.push_back(std::move(node));
   }

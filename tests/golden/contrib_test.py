@@ -92,6 +92,28 @@ def floats(*shape):
     return np.linspace(-1, 1, int(np.prod(shape)), dtype=np.float32).reshape(shape)
 
 
+def rounded(graph, kind):
+    """The decoder with weights that float16 has, as `kind`; so are its caches and logits."""
+    graph = onnx.GraphProto.FromString(graph.SerializeToString())
+    for tensor in graph.initializer:
+        if tensor.data_type == onnx.TensorProto.FLOAT:
+            tensor.CopyFrom(onnx.numpy_helper.from_array(onnx.numpy_helper.to_array(tensor).astype(np.float16).astype(kind), tensor.name))
+    for value in [*graph.input, *graph.output]:
+        if value.type.tensor_type.elem_type == onnx.TensorProto.FLOAT:
+            value.type.tensor_type.elem_type = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(kind))
+    return graph
+
+
+def test_searches_take_logits_of_float16(tmp_path):  # which ONNX Runtime refuses on CPUs
+    mask = np.array([[0, 1, 1, 1], [1, 1, 1, 1], [1, 0, 1, 1]], np.int32)
+    wide, narrow = (problem("GreedySearch", [IDS, one(14), None, None, None, None, mask], decoder=rounded(gpt(), kind), constants=[1], opset=17, eos_token_id=1, pad_token_id=0)
+                    for kind in (np.float32, np.float16))
+    wanted = expected(wide)
+    outcome = driver.run([driver.Case("float16", narrow.model.SerializeToString(), narrow.inputs, wanted)], tmp_path)["float16"]
+    assert outcome.ok, outcome.status
+    np.testing.assert_array_equal(outcome.outputs[0], wanted[0])
+
+
 def root_mean_square_norm(x, heads, weight):
     apart = x.reshape(*x.shape[:2], heads, -1).astype(np.float64)
     apart = apart / np.sqrt(np.mean(apart * apart, axis=-1, keepdims=True) + 1e-6) * weight

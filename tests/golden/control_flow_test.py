@@ -71,6 +71,18 @@ FACTS = {
           z = Add(y, y)
         }""", [{"c": scalar(c, bool), "x": ramp(2, 3)} for c in (True, False)],
         prepare=lambda model: model.graph.output[0].type.tensor_type.ClearField("shape")),
+    "if_captures_what_a_cast_of_float16_makes": Fact("""
+        g (bool c, float16[n] x) => (float[n] y) {
+          h = Mul(x, x) w = Cast<to = 1>(h)
+          y = If(c) <then_branch = t () => (float[n] a) { a = Add(w, w) },
+                     else_branch = e () => (float[n] b) { b = Neg(w) }>
+        }""", [{"c": scalar(c, bool), "x": np.array([1, -2, 3, 4], np.float16)} for c in (True, False)]),
+    "loop_carries_what_a_cast_of_float16_makes": Fact("""
+        g (int64 m, float16[n] x) => (float[n] y) {
+          h = Mul(x, x) w = Cast<to = 1>(h) yes = Constant<value = bool {1}>()
+          y = Loop(m, yes, w) <body = b (int64 i, bool c, float[n] a) => (bool d, float[n] r) {
+            d = Identity(c) r = Add(a, w) }>
+        }""", [{"m": scalar(3), "x": np.array([1, -2, 3, 4], np.float16)}]),
     "if_hands_through_what_it_captures": Fact("""
         g (bool[1] c, float[n] x, float[n] u) => (float[n] y, float[n] z) {
           y, z = If(c) <then_branch = t () => (float[n] a, float[n] b) { a = Identity(x) b = Identity(x) },

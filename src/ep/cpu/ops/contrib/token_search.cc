@@ -410,6 +410,8 @@ class Step {
 
 Result<RefImpl> make_step(RefNode& node) {
   TENON_TRY(require_inputs(node, 2));
+  TENON_INVALID_IF(node.inputs[kLogits].type != DataType::kFloat, "A search takes logits of float32, not {}.",
+                   data_type_name(node.inputs[kLogits].type));
   TENON_INVALID_IF(node.inputs[kLogits].shape.rank() != 3 || node.inputs[kState].shape.rank() != 1,
                    "A search takes logits in three dimensions, not {}.", node.inputs[kLogits].shape.to_string());
   auto step = std::make_shared<Step>(node);
