@@ -66,10 +66,10 @@ ValueId mask_of(Expansion& to, ValueId mask, ValueId keys, DataType type) {
     const ValueId ends = to.add("Slice", {lengths, zero, batch});
     allowed = to.add("Less", {positions, to.add("Unsqueeze", {ends, to.constant({1})})});
     const int64_t known = to.known_size(mask, 0), known_batch = to.known_size(to.in(0), 0);
-    if (known < 0 || known_batch < 0) {
-      to.fail(unsupported("{} has a mask of ends for a number of batches that is not known.", to.node().op_type));
-    } else if (known == 2 * known_batch && known > 0) {
-      const ValueId starts = to.add("Slice", {lengths, batch, to.sizes(mask, 0, 1)});
+    if (known < 0 || known_batch < 0 || (known == 2 * known_batch && known > 0)) {
+      // Zeros behind the ends are the starts where the mask has none.
+      const ValueId all = to.add("Concat", {lengths, to.add("Expand", {zero, batch})}, {integer("axis", 0)});
+      const ValueId starts = to.add("Slice", {all, batch, to.add("Add", {batch, batch})});
       allowed = to.add(
           "And", {allowed, to.add("GreaterOrEqual", {positions, to.add("Unsqueeze", {starts, to.constant({1})})})});
     } else if (known != known_batch) {

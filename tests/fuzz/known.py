@@ -32,6 +32,15 @@ def arrays(feed):
     return [value for value in feed.values() if isinstance(value, np.ndarray)]
 
 
+def largest(feed, model):
+    return max((float(np.abs(value.astype(np.float64)).max(initial=0)) for value in numbers(feed, model)), default=0)
+
+
+def within(want, got, gap):
+    return all(a.shape == b.shape and a.dtype == b.dtype and np.allclose(a.astype(np.float64), b.astype(np.float64), rtol=1e-5, atol=gap)
+               for a, b in zip(want, got) if isinstance(a, np.ndarray) and a.dtype.kind in "iuf")
+
+
 def halves(problem, model):
     import onnx
     numbers = {tensor.data_type for tensor in model.graph.initializer} | {value.type.tensor_type.elem_type for value in model.graph.input}
@@ -114,7 +123,7 @@ def difference(problem, feed, want, got):
     model = problem.proto()
     nodes = list(all_nodes(model.graph))
     names = {node.op_type for node in nodes}
-    names |= {name.removeprefix("Fused").removeprefix("Nhwc").removeprefix("Transpose") for name in names if len(name) > 9}
+    names |= {name.removeprefix("Fused").removeprefix("Nhwc").removeprefix("Transpose") for name in names if len(name) >= 9}
     if names & SPECIAL and special(numbers(feed, model)):
         return True
     if any("Quantize" in name or name.startswith("Q") for name in names) and odd_scales(nodes, feed, model):
@@ -143,8 +152,14 @@ def difference(problem, feed, want, got):
     if len(nodes) > 1 and names & {"TopK", "ArgMax", "ArgMin", "NonMaxSuppression", "MaxPool"} and all(
             a.shape == b.shape and (a.dtype.kind in "iu" or is_near(a, b, 0) or np.array_equal(a, b)) for a, b in zip(want, got) if isinstance(a, np.ndarray)):
         return True
+    # 1 + erf of a number far below 0 is a few last digits of 1, and x times these is what Gelu gives.
+    if any("Gelu" in name for name in names) and within(want, got, 1e-6 * largest(feed, model)):
+        return True
+    # A row of equal numbers less its mean is 0 or the mean's last digit, which is divided by the root of epsilon.
+    if len(nodes) > 1 and any("Normalization" in name for name in names) and within(want, got, 2e-4):
+        return True
     # Whether two floats are the same hangs on the last digit, and with it how many there are.
-    if names & {"Equal", "MurmurHash3", "BitCast", "Unique"} and len(nodes) > 1 and any(value.dtype.kind == "f" for value in arrays(feed)):
+    if names & {"Equal", "MurmurHash3", "BitCast", "Unique", "OneHotEncoder", "LabelEncoder"} and len(nodes) > 1 and any(value.dtype.kind == "f" for value in arrays(feed)):
         return True
     # The same numbers, made on the way.
     if names & SPECIAL | names & {"ReduceMean", "GlobalAveragePool", "BatchNormalization"} and (special(floats(got)) or special(floats(want))):
@@ -198,6 +213,16 @@ def difference(problem, feed, want, got):
         return True
     # A sum of two bytes half way between two.
     if names & {"QLinearAdd", "QLinearMul"} and all(a.shape == b.shape and is_near(a, b, 1) and np.sum(a != b) <= 2 + 0.01 * a.size for a, b in zip(want, got)):
+        return True
+    # ONNX Runtime's experts of float16 give other numbers than those of float32.
+    if "MoE" in names and halves(problem, model):
+        return True
+    # ONNX Runtime multiplies by scales of 0 where zero points are constants and scales are not.
+    held = {tensor.name for tensor in model.graph.initializer}
+    if any(node.op_type == "MatMulNBits" and node.input[2] not in held and not np.any(want[0]) for node in nodes):
+        return True
+    # Which part without elements has another shape is known in a run only, when the first with elements is.
+    if "Concat" in names and all(not a.size and not b.size for a, b in zip(want, got) if isinstance(a, np.ndarray)):
         return True
     # ONNX Runtime's operators read zeros where the result of a MoE is no output of the model.
     if len(nodes) > 1 and "MoE" in names:

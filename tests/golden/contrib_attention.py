@@ -38,6 +38,8 @@ def projected():
         ends = np.array([tokens - 2] * batch, np.int32)
         found.append(problem("Attention", inputs + [ends], num_heads=heads, title="ends", mask_filter_value=-500.0))
         found.append(problem("Attention", inputs + [np.concatenate([ends, ends - 3])], num_heads=heads, title="ends and begins"))
+        found.append(problem("Attention", inputs + [ends], num_heads=heads, title="ends", dynamic=True))
+        found.append(problem("Attention", inputs + [np.concatenate([ends, ends - 3])], num_heads=heads, title="ends and begins", dynamic=True, constants=(1, 2)))
     inputs = [floats(2, 5, 10), floats(10, 16 + 16 + 24), floats(16 + 16 + 24)]
     found.append(problem("Attention", inputs, num_heads=2, qkv_hidden_sizes=[16, 16, 24]))
     return found
