@@ -17,6 +17,11 @@ TENON_INLINE void store_halves(float* low, float* high, FW a) {
 // The last eight of a and the first eight of b.
 TENON_INLINE FW middle_halves(FW a, FW b) { return {hn::Vec<DW>{_mm512_shuffle_f32x4(a.v.raw, b.v.raw, 0x4e)}}; }
 TENON_INLINE F8 low8(FW a) { return {hn::LowerHalf(DF(), a.v)}; }
+TENON_INLINE F8 high8(FW a) { return {hn::UpperHalf(DF(), a.v)}; }
+// a * b + c in the first eight; the last eight are those of c, whatever is in a.
+TENON_INLINE FW fma_low8(FW a, FW b, FW c) {
+  return {hn::Vec<DW>{_mm512_mask3_fmadd_ps(a.v.raw, b.v.raw, c.v.raw, 0xff)}};
+}
 #endif
 
 // The same eight floats in an F8, or in each half of an FW.

@@ -97,6 +97,39 @@ void depthwise_pairs_tile(const WindowRun& run, int64_t first) {
   }
   finish<R, FW>(run, first, sum);
 }
+
+// R pixels that are two apart: pairs of taps are multiplied as they lie in memory, each pair for up to K / 2 + 1
+// pixels, and the two sums of a pixel are added in the end.
+template <int R, int K>
+void depthwise_strided_tile(const WindowRun& run, int64_t first) {
+  static_assert(K % 2 == 1);
+  constexpr int kPairs = K / 2;
+  FW sum[R];
+#pragma GCC unroll 12
+  for (int i = 0; i < R; ++i) sum[i] = load_part_wide(run.bias, 8, 0.0f);
+  const float* x = run.x + first * 16;
+  const float* w = run.w;
+  for (int64_t r = 0; r < run.rows; ++r, x += run.x_row, w += run.w_row) {
+    FW weight[kPairs + 1];
+#pragma GCC unroll 4
+    for (int c = 0; c < kPairs; ++c) weight[c] = load_wide(w + c * 16);
+    weight[kPairs] = load_part_wide(w + kPairs * 16, 8, 0.0f);
+#pragma GCC unroll 15
+    for (int m = 0; m < R + kPairs; ++m) {
+      // There may be nothing after the last tap.
+      const FW pair = m + 1 == R + kPairs ? load_part_wide(x + m * 16, 8, 0.0f) : load_wide(x + m * 16);
+#pragma GCC unroll 12
+      for (int i = 0; i < R; ++i) {
+        if (m >= i && m - i < kPairs) sum[i] = fma8(pair, weight[m - i], sum[i]);
+        if (m - i == kPairs) sum[i] = fma_low8(pair, weight[kPairs], sum[i]);
+      }
+    }
+  }
+  F8 sums[R];
+#pragma GCC unroll 12
+  for (int i = 0; i < R; ++i) sums[i] = low8(sum[i]) + high8(sum[i]);
+  finish<R, F8>(run, first, sums);
+}
 #endif
 
 // R vectors of one pixel (F8), or of two neighbours (FW).
@@ -173,12 +206,25 @@ void depthwise_dense(const WindowRun& run) {
 #endif
 }
 
+#if HWY_MAX_BYTES >= 64
+template <int K>
+void depthwise_strided(const WindowRun& run) {
+  run_tiles<&depthwise_strided_tile<kPixels, K>, &depthwise_strided_tile<4, K>, &depthwise_strided_tile<1, K>>(run);
+}
+#endif
+
 void depthwise(const WindowRun& run) {
   if (run.x_pixel == 8 && run.x_col == 8 && run.y_pixel == 8) {
     if (run.cols == 3) return depthwise_dense<3>(run);
     if (run.cols == 5) return depthwise_dense<5>(run);
     if (run.cols == 7) return depthwise_dense<7>(run);
   }
+#if HWY_MAX_BYTES >= 64
+  if (run.x_pixel == 16 && run.x_col == 8) {
+    if (run.cols == 3) return depthwise_strided<3>(run);
+    if (run.cols == 5) return depthwise_strided<5>(run);
+  }
+#endif
   run_tiles<&depthwise_tile<kPixels>, &depthwise_tile<4>, &depthwise_tile<1>>(run);
 }
 
