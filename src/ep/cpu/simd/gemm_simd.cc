@@ -10,7 +10,7 @@ namespace {
 
 // B blocks of kGemmDepth x kBlockColumns stay in L2 while the rows pass.
 constexpr int64_t kBlockColumns = 128;
-constexpr int64_t kLargePlain = 128 << 10, kPlainDepth = 32;
+constexpr int64_t kLargePlain = 128 << 10, kPlainDepth = 8;
 
 TENON_INLINE int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
