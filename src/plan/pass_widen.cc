@@ -112,6 +112,13 @@ bool can_be_float32(const Node& node, const IsNarrow& is_narrow) {
   return true;
 }
 
+// A Resize that computes nothing but places.
+bool copies_pixels(const Node& node) {
+  const Attribute* const mode = node.find("mode");
+  return node.domain.empty() && node.op_type == "Resize" && node.inputs.size() > 1 &&
+         (mode == nullptr || mode->s == "nearest");
+}
+
 Part part_of(const Graph& graph, const Node& node, const IsNarrow& is_narrow) {
   if (is_region(node) || node.domain == "tenon") return Part::kNone;
   for (const Attribute& attribute : node.attributes)
@@ -129,6 +136,7 @@ Part part_of(const Graph& graph, const Node& node, const IsNarrow& is_narrow) {
   }
   // A Scatter that adds or multiplies computes.
   if (part == Part::kFollow && combines_updates(node)) part = Part::kCompute;
+  if (copies_pixels(node) && !is_narrow(node.inputs[1])) part = Part::kFollow;
   if (part == Part::kCast || part == Part::kLook || part == Part::kNone) return part;
   return can_be_float32(node, is_narrow) ? part : Part::kNone;
 }

@@ -124,6 +124,21 @@ TEST(Widen, MovesOfNarrowValuesStayNarrow) {
               ElementsAre("Transpose float16", "Cast float32", "ArgMax int64", "Gather float16"));
 }
 
+TEST(Widen, PixelsThatAreCopiedStayNarrow) {
+  for (const std::string mode : {"nearest", "linear"}) {
+    GraphMaker m;
+    const ValueId x = m.input("x", {"1", "2", "4", "4"}, kF16);
+    ValueId y = m.node("Resize", {x, kNoValue, m.input("scales", {"4"}, DataType::kFloat)});
+    m.set("mode", mode.c_str());
+    m.output(y);
+    if (mode == "nearest") {
+      EXPECT_THAT(steps(loaded(m, {"widen"})), ElementsAre("Resize float16"));
+    } else {
+      EXPECT_THAT(steps(loaded(m, {"widen"})), ElementsAre("Cast float32", "Resize float32", "Cast float16"));
+    }
+  }
+}
+
 TEST(Widen, MovesOfWideValuesAreWide) {
   GraphMaker m;
   ValueId y = m.node("Exp", {m.input("x", {"4", "8"}, kF16)});

@@ -33,6 +33,10 @@ struct LineTable {
                int64_t pairs, float* y);
   void (*turn_interleaved)(const float* x, const float* c, const float* s, int64_t rows, int64_t step,
                            int64_t angle_step, int64_t pairs, float* y);
+  // Each element of x twice, in `rows` equal rows of y. Of 1, 2 and 4 bytes.
+  void (*twice8)(const void* x, int64_t n, int64_t rows, void* y);
+  void (*twice16)(const void* x, int64_t n, int64_t rows, void* y);
+  void (*twice32)(const void* x, int64_t n, int64_t rows, void* y);
 };
 
 const LineTable& line_table();

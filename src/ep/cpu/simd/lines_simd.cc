@@ -232,6 +232,21 @@ void turn_interleaved(const float* x, const float* c, const float* s, int64_t ro
   }
 }
 
+template <typename T>
+void twice(const void* x, int64_t n, int64_t rows, void* y) {
+  const hn::CappedTag<T, 64 / sizeof(T)> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const T* const from = static_cast<const T*>(x);
+  T* const to = static_cast<T*>(y);
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    const auto v = hn::LoadU(d, from + i);
+    for (int64_t r = 0; r < rows; ++r) hn::StoreInterleaved2(v, v, d, to + 2 * (r * n + i));
+  }
+  for (; i < n; ++i)
+    for (int64_t r = 0; r < rows; ++r) to[2 * (r * n + i)] = to[2 * (r * n + i) + 1] = from[i];
+}
+
 }  // namespace
 
 extern const LineTable line_table;
@@ -245,6 +260,9 @@ const LineTable line_table = {&running_sum,
                               &squares,
                               &standardise,
                               &turn,
-                              &turn_interleaved};
+                              &turn_interleaved,
+                              &twice<uint8_t>,
+                              &twice<uint16_t>,
+                              &twice<uint32_t>};
 
 }  // namespace tenon::cpu::TENON_ISA_NAMESPACE

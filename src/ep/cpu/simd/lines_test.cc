@@ -148,6 +148,25 @@ TEST_P(Lines, TurnsPairs) {
       }
 }
 
+template <typename T>
+void check_twice(void (*twice)(const void* x, int64_t n, int64_t rows, void* y)) {
+  for (int64_t n : {1, 15, 16, 33, 64, 70, 200})
+    for (int64_t rows : {1, 2, 3}) {
+      std::vector<T> x(n), y(2 * n * rows + 1, T{77});
+      for (int64_t i = 0; i < n; ++i) x[i] = static_cast<T>(i);
+      twice(x.data(), n, rows, y.data());
+      for (int64_t i = 0; i < 2 * n * rows; ++i) ASSERT_EQ(y[i], x[i % (2 * n) / 2]) << i << " of " << rows << "x" << n;
+      ASSERT_EQ(y.back(), T{77});
+    }
+}
+
+TEST_P(Lines, EachElementTwice) {
+  const LineTable& table = line_table_of(GetParam());
+  check_twice<uint8_t>(table.twice8);
+  check_twice<uint16_t>(table.twice16);
+  check_twice<uint32_t>(table.twice32);
+}
+
 INSTANTIATE_TEST_SUITE_P(Isas, Lines, testing::ValuesIn(testable_isas()),
                          [](const auto& info) { return isa_name(info.param); });
 

@@ -5,6 +5,7 @@
 #include "ep/cpu/ops/conv/support.h"
 #include "ep/cpu/ops/resize/grid.h"
 #include "ep/cpu/ops/resize/rows.h"
+#include "ep/cpu/simd/lines.h"
 
 namespace tenon::cpu {
 
@@ -17,19 +18,13 @@ void copy_columns(const std::byte* from, std::byte* to, const std::vector<int64_
   for (size_t j = 0; j < columns.size(); ++j) std::memcpy(to + j * kBytes, from + columns[j] * kBytes, kBytes);
 }
 
-// Each column kTimes times, the commonest case.
-template <typename T, int kTimes>
+// Each column four times.
+template <typename T>
 void repeat_columns(const std::byte* from, std::byte* to, const std::vector<int64_t>& columns, size_t) {
   const auto* const x = reinterpret_cast<const T*>(from);
   auto* const y = reinterpret_cast<T*>(to);
-  const auto count = std::ssize(columns) / kTimes;
-  for (int64_t j = 0; j < count; ++j)
-    for (int64_t k = 0; k < kTimes; ++k) y[j * kTimes + k] = x[j];
-}
-
-template <int kTimes>
-CopyColumns repeat_loop(size_t bytes) {
-  return bytes == 4 ? &repeat_columns<uint32_t, kTimes> : bytes == 1 ? &repeat_columns<uint8_t, kTimes> : nullptr;
+  for (int64_t j = 0; j < std::ssize(columns) / 4; ++j)
+    for (int64_t k = 0; k < 4; ++k) y[j * 4 + k] = x[j];
 }
 
 bool repeats(const std::vector<int64_t>& columns, int64_t times) {
@@ -40,8 +35,8 @@ bool repeats(const std::vector<int64_t>& columns, int64_t times) {
 }
 
 CopyColumns columns_loop(size_t bytes, const std::vector<int64_t>& columns) {
-  for (auto [times, loop] : {std::pair{2, repeat_loop<2>(bytes)}, std::pair{4, repeat_loop<4>(bytes)}})
-    if (loop != nullptr && repeats(columns, times)) return loop;
+  if (repeats(columns, 4) && (bytes == 1 || bytes == 4))
+    return bytes == 1 ? &repeat_columns<uint8_t> : &repeat_columns<uint32_t>;
   switch (bytes) {
     case 1:
       return &copy_columns<1>;
@@ -60,6 +55,17 @@ CopyColumns columns_loop(size_t bytes, const std::vector<int64_t>& columns) {
   }
 }
 
+// The commonest case: each column twice, in several rows at a time; or null.
+using TwiceColumns = void (*)(const void* x, int64_t n, int64_t rows, void* y);
+
+TwiceColumns twice_loop(size_t bytes, const std::vector<int64_t>& columns) {
+  if (!repeats(columns, 2)) return nullptr;
+  return bytes == 1   ? line_table().twice8
+         : bytes == 2 ? line_table().twice16
+         : bytes == 4 ? line_table().twice32
+                      : nullptr;
+}
+
 class ResizeCopy final : public Kernel {
  public:
   ResizeCopy(ResizeGrid grid, size_t element_bytes)
@@ -69,6 +75,7 @@ class ResizeCopy final : public Kernel {
         rows_(std::move(grid.rows.index)),
         columns_(std::move(grid.columns.index)),
         pixel_bytes_(grid.inner * element_bytes),
+        twice_(twice_loop(pixel_bytes_, columns_)),
         loop_(columns_loop(pixel_bytes_, columns_)) {}
 
   Status run(KernelContext& context) const override {
@@ -78,14 +85,20 @@ class ResizeCopy final : public Kernel {
     const size_t row_bytes = out_columns * pixel_bytes_;
     const int64_t grain = grain_of(out_columns * (1 + static_cast<int64_t>(pixel_bytes_) / 32));
     context.pool->parallel_for(outer_ * out_rows, std::max<int64_t>(4, grain), [&](int64_t begin, int64_t end) {
-      for (int64_t item = begin; item < end; ++item) {
-        const int64_t plane = item / out_rows, row = item % out_rows, source = rows_[row];
+      int64_t plane = begin / out_rows, row = begin % out_rows, rows = 0;
+      for (int64_t item = begin; item < end; item += rows) {
+        const int64_t source = rows_[row], most = std::min(end - item, out_rows - row);
+        for (rows = 1; rows < most && rows_[row + rows] == source; ++rows) continue;
+        const std::byte* const from = x + (plane * in_rows_ + source) * in_columns_ * pixel_bytes_;
         std::byte* const to = y + item * row_bytes;
-        if (item > begin && row > 0 && rows_[row - 1] == source) {
-          std::memcpy(to, to - row_bytes, row_bytes);
-          continue;
+        if (twice_ != nullptr) {
+          twice_(from, out_columns / 2, rows, to);
+        } else {
+          loop_(from, to, columns_, pixel_bytes_);
+          for (int64_t r = 1; r < rows; ++r) std::memcpy(to + r * row_bytes, to, row_bytes);
         }
-        loop_(x + (plane * in_rows_ + source) * in_columns_ * pixel_bytes_, to, columns_, pixel_bytes_);
+        row += rows;
+        if (row == out_rows) row = 0, ++plane;
       }
     });
     return {};
@@ -96,6 +109,7 @@ class ResizeCopy final : public Kernel {
   const int64_t outer_, in_rows_, in_columns_;
   const std::vector<int64_t> rows_, columns_;
   const size_t pixel_bytes_;
+  const TwiceColumns twice_;
   const CopyColumns loop_;
 };
 
