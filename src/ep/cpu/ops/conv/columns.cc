@@ -150,15 +150,21 @@ class ConvColumns final : public Kernel {
     const bool rows_inside =
         std::all_of(shift.begin(), shift.begin() + static_cast<ptrdiff_t>(last), [](int64_t by) { return by == 0; });
     if (rows_inside && shift[last] == 0) return;
+    // Of the axes but the last; those but the last two change once in many rows.
+    const auto inside = [&](size_t from, size_t to) {
+      for (size_t d = from; d < to; ++d)
+        if (at[d] + shift[d] < 0 || at[d] + shift[d] >= axes[d].in) return false;
+      return true;
+    };
+    const size_t inner = last > 0 ? last - 1 : 0;
+    bool outer_inside = inside(0, inner);
     while (count > 0) {
-      const int64_t n = std::min(count, width - at[last]);
-      bool inside = true;
-      for (size_t d = 0; d < last; ++d) inside &= at[d] + shift[d] >= 0 && at[d] + shift[d] < axes[d].in;
-      if (!inside) {
+      const int64_t begin_at = at[last], n = std::min(count, width - begin_at);
+      if (!outer_inside || !inside(inner, last)) {
         std::fill_n(line, n, 0.0f);
       } else {
-        std::fill(line, line + std::clamp<int64_t>(low - at[last], 0, n), 0.0f);
-        std::fill(line + std::clamp<int64_t>(high - at[last], 0, n), line + n, 0.0f);
+        clear(line, std::min(low - begin_at, n));
+        if (const int64_t rest = std::min(begin_at + n - high, n); rest > 0) clear(line + n - rest, rest);
       }
       line += n;
       count -= n;
@@ -167,6 +173,16 @@ class ConvColumns final : public Kernel {
         if (++at[d] < axes[d].out) break;
         at[d] = 0;
       }
+      if (last > 1 && at[inner] == 0) outer_inside = inside(0, inner);
+    }
+  }
+
+  // Mostly nothing or one element.
+  static void clear(float* line, int64_t n) {
+    if (n == 1) {
+      *line = 0;
+    } else if (n > 1) {
+      std::fill_n(line, n, 0.0f);
     }
   }
 
