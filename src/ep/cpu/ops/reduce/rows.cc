@@ -17,8 +17,8 @@ namespace tenon::cpu::nn {
 namespace {
 
 constexpr int64_t kGrain = 16384;  // elements read by a chunk
-// Rows up to this length are widened one at a time on the stack.
-constexpr int64_t kLongestNarrowRow = 4096;
+// Elements of 16 bits that are widened at a time on the stack, and for columns at most so many.
+constexpr int64_t kLongestNarrowRow = 4096, kNarrowColumns = 128;
 
 struct ReductionRow {
   std::string_view op_type;
@@ -41,6 +41,17 @@ constexpr ReductionRow kReductions[] = {
 // The reduction of results of `reduction` that gives the same as one of all elements.
 Reduction of_results(Reduction reduction) {
   return reduction == Reduction::kSumSquare || reduction == Reduction::kL1 ? Reduction::kSum : reduction;
+}
+
+// The reduction whose results of parts of the elements of_results() reduces to the same but for finished_result().
+Reduction of_parts(Reduction reduction) {
+  if (reduction == Reduction::kMean) return Reduction::kSum;
+  return reduction == Reduction::kL2 ? Reduction::kSumSquare : reduction;
+}
+
+float finished_result(Reduction reduction, float x, int64_t n) {
+  if (reduction == Reduction::kMean) return x / static_cast<float>(n);
+  return reduction == Reduction::kL2 ? std::sqrt(x) : x;
 }
 
 void run_pass(const Pass& p, Reduction reduction, const float* x, float* y, ThreadPool& pool) {
@@ -84,28 +95,66 @@ class ReduceKernel final : public Kernel {
   }
   size_t scratch_bytes() const override { return p_.first ? p_.first->result() * sizeof(float) : 0; }
   std::string_view name() const override {
-    if (is_narrow(from_) || is_narrow(to_)) return "reduce rows, 16 bits";
+    if (is_narrow(from_) || is_narrow(to_))
+      return p_.last.inner == 1 ? "reduce rows, 16 bits" : "reduce columns, 16 bits";
     return p_.first ? "reduce twice f32" : p_.last.inner == 1 ? "reduce rows f32" : "reduce columns f32";
   }
 
  private:
   static void logarithms(float* y, int64_t n) { eltwise_table().unary[static_cast<int>(Unary::kLog)](y, y, n, 0, 0); }
-  // Rows whose elements or results are float16 or bfloat16, one at a time.
+  // Where elements or results are float16 or bfloat16: parts of a row, or of some columns.
   Status run_narrow(KernelContext& context) const {
     const Pass& p = p_.last;
-    const int64_t grain = std::max<int64_t>(1, kGrain / p.n);
-    context.pool->parallel_for(p.outer, grain, [&](int64_t begin, int64_t end) {
-      alignas(64) float in[kLongestNarrowRow];
-      for (int64_t row = begin; row < end; ++row) {
-        float result = 0;
-        norm_table().reduce_rows(read_floats(from_, context.inputs[0], row * p.n, p.n, in), &result, 1, p.n,
-                                 reduction_);
-        if (log_) logarithms(&result, 1);
-        *begin_floats(to_, context.outputs[0], row, &result) = result;
-        end_floats(to_, context.outputs[0], row, 1, &result);
+    const int64_t width = std::min(kNarrowColumns, p.inner), parts = (p.inner + width - 1) / width;
+    const int64_t grain = std::max<int64_t>(1, kGrain / (p.n * width));
+    context.pool->parallel_for(p.outer * parts, grain, [&](int64_t begin, int64_t end) {
+      alignas(64) float results[kNarrowColumns];
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t first = i % parts * width, columns = std::min(width, p.inner - first), outer = i / parts;
+        if (p.inner == 1) {
+          reduce_narrow_row(context.inputs[0], outer * p.n, results);
+        } else {
+          reduce_narrow_columns(context.inputs[0], outer * p.n * p.inner + first, columns, results);
+        }
+        if (log_) logarithms(results, columns);
+        const int64_t at = outer * p.inner + first;
+        float* const y = begin_floats(to_, context.outputs[0], at, results);
+        if (y != results) std::copy_n(results, columns, y);
+        end_floats(to_, context.outputs[0], at, columns, results);
       }
     });
     return {};
+  }
+
+  void reduce_narrow_row(const void* x, int64_t at, float* result) const {
+    alignas(64) float in[kLongestNarrowRow];
+    const int64_t n = p_.last.n;
+    if (n <= kLongestNarrowRow)
+      return norm_table().reduce_rows(read_floats(from_, x, at, n, in), result, 1, n, reduction_);
+    float pair[2];  // of the parts until now and of one more
+    for (int64_t k = 0; k < n; k += kLongestNarrowRow) {
+      const int64_t part = std::min(kLongestNarrowRow, n - k);
+      norm_table().reduce_rows(read_floats(from_, x, at + k, part, in), &pair[k > 0 ? 1 : 0], 1, part,
+                               of_parts(reduction_));
+      if (k > 0) norm_table().reduce_rows(pair, pair, 1, 2, of_results(of_parts(reduction_)));
+    }
+    *result = finished_result(reduction_, pair[0], n);
+  }
+
+  void reduce_narrow_columns(const void* x, int64_t at, int64_t columns, float* results) const {
+    const int64_t n = p_.last.n, inner = p_.last.inner, most = kLongestNarrowRow / columns;
+    if (!is_narrow(from_))
+      return norm_table().reduce_columns(static_cast<const float*>(x) + at, results, n, inner, 0, columns, reduction_);
+    alignas(64) float in[kLongestNarrowRow], pair[2 * kNarrowColumns];
+    for (int64_t k = 0; k < n; k += most) {
+      const int64_t rows = std::min(most, n - k);
+      for (int64_t r = 0; r < rows; ++r) read_floats(from_, x, at + (k + r) * inner, columns, in + r * columns);
+      norm_table().reduce_columns(in, k > 0 ? pair + columns : pair, rows, columns, 0, columns, of_parts(reduction_));
+      if (k == 0) continue;
+      norm_table().reduce_columns(pair, results, 2, columns, 0, columns, of_results(of_parts(reduction_)));
+      std::copy_n(results, columns, pair);
+    }
+    for (int64_t j = 0; j < columns; ++j) results[j] = finished_result(reduction_, pair[j], n);
   }
 
   const Problem p_;
@@ -197,10 +246,8 @@ Status match_reduce(const KernelNode& node) {
                            y.layout != Layout::kPlain || y.dynamic || !y.present(),
                        "The operand is not float32, float16 or bfloat16, plain and of known size.");
   TENON_TRY_ASSIGN(const Problem problem, reduction_problem(node));
-  TENON_UNSUPPORTED_IF((is_narrow(x.type) || is_narrow(y.type)) &&
-                           (problem.first || problem.last.inner != 1 || problem.last.n > kLongestNarrowRow),
-                       "An operand is of 16 bits, and the reduced elements, {} at once, are no row of at most {}.",
-                       problem.last.n, kLongestNarrowRow);
+  TENON_UNSUPPORTED_IF((is_narrow(x.type) || is_narrow(y.type)) && problem.first,
+                       "An operand is of 16 bits, and the reduced axes are in two places.");
   return {};
 }
 
