@@ -1,6 +1,6 @@
 // Weights are A of the product, pixels are columns of B: panels are packed from a copy of X with padding, whose rows
 // lie so that each tap of neighbouring pixels is a run of bytes. A stride splits the copy into planes, one for each
-// remainder of the coordinates. Columns between the rows of Y are computed and dropped.
+// remainder of the coordinates. Columns between the rows of Y, and rows between its slices, are computed and dropped.
 #include "ep/cpu/ops/conv/integer.h"
 
 #include <algorithm>
@@ -52,9 +52,9 @@ Operands operands_of(const KernelNode& node) {
   return o;
 }
 
-// The copy of X: for each channel its planes, for each plane `rows` x `columns` bytes.
+// The copy of X: for each channel its planes, for each plane `slices` x `rows` x `columns` bytes.
 struct Copy {
-  int64_t rows = 0, columns = 0;
+  int64_t slices = 0, rows = 0, columns = 0;
   int64_t channel = 0;  // bytes of a channel
   int64_t bytes = 0;    // of all images, and what panels read behind them
 };
@@ -63,8 +63,10 @@ class IntegerConvKernel final : public Kernel {
  public:
   IntegerConvKernel(const KernelNode& node, const ConvDesc& conv, const Operands& operands, const Epilogue& epilogue)
       : conv_(conv), o_(operands), epilogue_(epilogue), slots_(scratch_slots(node)) {
-    if (conv.spatial() == 2) h_ = conv.axis(0);
+    if (conv.spatial() > 2) d_ = conv.axis(0);
+    if (conv.spatial() > 1) h_ = conv.axis(conv.spatial() - 2);
     w_ = conv.axis(conv.spatial() - 1);
+    pixels_ = conv.window.out_count();
     x_signed_ = node.inputs[0].type == DataType::kInt8;
     w_signed_ = node.inputs[o_.w].type == DataType::kInt8;
     const auto count = [&](size_t input) {
@@ -78,11 +80,12 @@ class IntegerConvKernel final : public Kernel {
 
   // Errors: sizes that overflow.
   Status prepare() {
-    depth_ = conv_.group_channels() * h_.kernel * w_.kernel;
+    depth_ = conv_.group_channels() * conv_.window.kernel_count();
+    copy_.slices = (d_.out - 1) + (d_.reach() + d_.stride - 1) / d_.stride;
     copy_.rows = (h_.out - 1) + (h_.reach() + h_.stride - 1) / h_.stride;
     copy_.columns = (w_.out - 1) + (w_.reach() + w_.stride - 1) / w_.stride;
-    const std::optional<int64_t> channel =
-        checked_product(std::initializer_list<int64_t>{h_.stride, w_.stride, copy_.rows, copy_.columns});
+    const std::optional<int64_t> channel = checked_product(
+        std::initializer_list<int64_t>{d_.stride, h_.stride, w_.stride, copy_.slices, copy_.rows, copy_.columns});
     const std::optional<int64_t> bytes =
         channel ? checked_product(std::initializer_list<int64_t>{*channel, conv_.channels, conv_.batch}) : std::nullopt;
     const std::optional<int64_t> slot = checked_mul(conv_.group_outputs(), 2 * kColumns * int64_t{4});
@@ -90,18 +93,16 @@ class IntegerConvKernel final : public Kernel {
                          "The padded copy of the input overflows.");
     copy_.channel = *channel;
     copy_.bytes = *bytes + 2 * kColumns;
-    columns_ = (h_.out - 1) * copy_.columns + w_.out;
+    columns_ = ((d_.out - 1) * copy_.rows + h_.out - 1) * copy_.columns + w_.out;
     slot_bytes_ = round_up(int8_packed_bytes(depth_, kColumns) + kColumns * 4 + *slot, 64);
-    const int64_t planes = h_.stride * w_.stride;
-    for (int64_t c = 0; c < conv_.group_channels(); ++c) {
-      for (int64_t ky = 0; ky < h_.kernel; ++ky) {
-        for (int64_t kx = 0; kx < w_.kernel; ++kx) {
-          const int64_t y = ky * h_.dilation, x = kx * w_.dilation;
-          const int64_t plane = y % h_.stride * w_.stride + x % w_.stride;
-          offsets_.push_back((c * planes + plane) * copy_.rows * copy_.columns + y / h_.stride * copy_.columns +
-                             x / w_.stride);
-        }
-      }
+    const int64_t planes = d_.stride * h_.stride * w_.stride;
+    for (int64_t tap = 0; tap < depth_; ++tap) {
+      const int64_t row = tap / w_.kernel, slice = row / h_.kernel, c = slice / d_.kernel;
+      const int64_t x = tap % w_.kernel * w_.dilation, y = row % h_.kernel * h_.dilation,
+                    z = slice % d_.kernel * d_.dilation;
+      const int64_t plane = c * planes + (z % d_.stride * h_.stride + y % h_.stride) * w_.stride + x % w_.stride;
+      offsets_.push_back(((plane * copy_.slices + z / d_.stride) * copy_.rows + y / h_.stride) * copy_.columns +
+                         x / w_.stride);
     }
     const bool bounds = epilogue_.activation == Activation::kNone || epilogue_.activation == Activation::kRelu ||
                         epilogue_.activation == Activation::kClip;
@@ -157,7 +158,7 @@ class IntegerConvKernel final : public Kernel {
   void copy_padded(KernelContext& context, uint8_t* copy) const {
     const auto* const x = context.input<uint8_t>(0);
     const auto zero = static_cast<uint8_t>(integer_zero(context.input<uint8_t>(o_.x_zero), x_signed_, 0));
-    const int64_t in = h_.in * w_.in;
+    const int64_t in = conv_.window.in_count();
     context.pool->parallel_for(conv_.batch * conv_.channels, std::max<int64_t>(1, 16384 / copy_.channel),
                                [&](int64_t begin, int64_t end) {
                                  for (int64_t i = begin; i < end; ++i)
@@ -166,7 +167,8 @@ class IntegerConvKernel final : public Kernel {
   }
 
   void copy_channel(const uint8_t* x, uint8_t zero, uint8_t* to) const {
-    for (int64_t py = 0; py < h_.stride; ++py) {
+    for (int64_t plane = 0; plane < d_.stride * h_.stride; ++plane) {
+      const int64_t pz = plane / h_.stride, py = plane % h_.stride;
       for (int64_t px = 0; px < w_.stride; ++px) {
         // Column c of this plane is column c * stride + px - pad of X.
         const int64_t shift = w_.pad_begin - px;
@@ -174,13 +176,14 @@ class IntegerConvKernel final : public Kernel {
             std::clamp<int64_t>(shift <= 0 ? 0 : (shift + w_.stride - 1) / w_.stride, 0, copy_.columns);
         const int64_t behind = w_.in + shift <= 0 ? 0 : (w_.in + shift + w_.stride - 1) / w_.stride;
         const int64_t last = std::clamp<int64_t>(behind, first, copy_.columns);
-        for (int64_t r = 0; r < copy_.rows; ++r, to += copy_.columns) {
-          const int64_t y = r * h_.stride + py - h_.pad_begin;
-          if (y < 0 || y >= h_.in) {
+        for (int64_t r = 0; r < copy_.slices * copy_.rows; ++r, to += copy_.columns) {
+          const int64_t z = r / copy_.rows * d_.stride + pz - d_.pad_begin;
+          const int64_t y = r % copy_.rows * h_.stride + py - h_.pad_begin;
+          if (z < 0 || z >= d_.in || y < 0 || y >= h_.in) {
             std::memset(to, zero, static_cast<size_t>(copy_.columns));
             continue;
           }
-          const uint8_t* const row = x + y * w_.in - shift;
+          const uint8_t* const row = x + (z * h_.in + y) * w_.in - shift;
           std::memset(to, zero, static_cast<size_t>(first));
           if (w_.stride == 1) {
             std::memcpy(to + first, row + first, static_cast<size_t>(last - first));
@@ -238,7 +241,6 @@ class IntegerConvKernel final : public Kernel {
 
   // A channel at a time, without panels.
   void run_depthwise(KernelContext& context, const uint8_t* copy) const {
-    const int64_t pixels = h_.out * w_.out;
     const int64_t grain = std::max<int64_t>(1, kLeastTaskProducts / (8 * depth_ * columns_));
     ScratchSlots slots(context.scratch + rows_offset(), static_cast<size_t>(line_bytes()), slots_);
     context.pool->parallel_for(conv_.batch * conv_.channels, grain, [&](int64_t begin, int64_t end) {
@@ -246,7 +248,7 @@ class IntegerConvKernel final : public Kernel {
       auto* const line = reinterpret_cast<uint8_t*>(claim.floats());
       for (int64_t i = begin; i < end; ++i) {
         run_channel(context, copy + i * copy_.channel, i % conv_.channels, line);
-        uint8_t* const y = context.output<uint8_t>(0) + i * pixels;
+        uint8_t* const y = context.output<uint8_t>(0) + i * pixels_;
         each_run(0, columns_, [&](int64_t at, int64_t pixel, int64_t length) {
           std::memcpy(y + pixel, line + at, static_cast<size_t>(length));
         });
@@ -332,13 +334,12 @@ class IntegerConvKernel final : public Kernel {
       task.step = rows.step;
       task.table = context.input<uint8_t>(o_.table);
     }
-    const int64_t base = (image * conv_.outputs + channel) * h_.out * w_.out;
+    const int64_t base = (image * conv_.outputs + channel) * pixels_;
     if (o_.residual != kNoInput) {
       const auto* const added = context.input<float>(o_.residual) + base;
       each_run(first, count, [&](int64_t at, int64_t pixel, int64_t length) {
         for (int64_t o = 0; o < outputs; ++o)
-          std::memcpy(residual + o * kColumns + at, added + o * h_.out * w_.out + pixel,
-                      static_cast<size_t>(length) * 4);
+          std::memcpy(residual + o * kColumns + at, added + o * pixels_ + pixel, static_cast<size_t>(length) * 4);
       });
       task.residual = residual;
       task.ldr = kColumns;
@@ -348,7 +349,7 @@ class IntegerConvKernel final : public Kernel {
     auto* const y = context.output<std::byte>(0) + base * size;
     each_run(first, count, [&](int64_t at, int64_t pixel, int64_t length) {
       for (int64_t o = 0; o < outputs; ++o)
-        std::memcpy(y + (o * h_.out * w_.out + pixel) * size, block + (o * kColumns + at) * size,
+        std::memcpy(y + (o * pixels_ + pixel) * size, block + (o * kColumns + at) * size,
                     static_cast<size_t>(length * size));
     });
   }
@@ -358,8 +359,9 @@ class IntegerConvKernel final : public Kernel {
   void each_run(int64_t first, int64_t count, const Body& body) const {
     for (int64_t at = 0; at < count;) {
       const int64_t row = (first + at) / copy_.columns, x = (first + at) % copy_.columns;
+      const int64_t z = row / copy_.rows, y = row % copy_.rows;
       const int64_t length = std::min(count - at, copy_.columns - x);
-      if (x < w_.out) body(at, row * w_.out + x, std::min(length, w_.out - x));
+      if (x < w_.out && y < h_.out) body(at, (z * h_.out + y) * w_.out + x, std::min(length, w_.out - x));
       at += length;
     }
   }
@@ -368,12 +370,12 @@ class IntegerConvKernel final : public Kernel {
   const Operands o_;
   const Epilogue epilogue_;
   const int slots_;
-  WindowAxis h_, w_;
+  WindowAxis d_, h_, w_;
   bool x_signed_ = false, w_signed_ = false, integer_bias_ = false, depthwise_ = false;
   int64_t w_zeros_ = 0, w_scales_ = 0;
   DataType y_type_ = DataType::kInt32;
   Copy copy_;
-  int64_t depth_ = 0, columns_ = 0, slot_bytes_ = 0;
+  int64_t depth_ = 0, columns_ = 0, pixels_ = 0, slot_bytes_ = 0;
   std::vector<int64_t> offsets_;  // of each element of a row of the weights
 };
 
@@ -391,14 +393,16 @@ Status match_conv_integer(const KernelNode& node) {
   TENON_UNSUPPORTED_IF(!is_byte(x.type) || !is_byte(w.type), "A convolution of {} and {} is not one of bytes.",
                        data_type_name(x.type), data_type_name(w.type));
   TENON_TRY_ASSIGN(const ConvDesc conv, read_conv(*node.node, x.shape, w.shape));
-  TENON_UNSUPPORTED_IF(conv.spatial() > 2, "The convolution has {} spatial dimensions.", conv.spatial());
+  TENON_UNSUPPORTED_IF(conv.spatial() > 3, "The convolution has {} spatial dimensions.", conv.spatial());
   TENON_UNSUPPORTED_IF(conv.batch == 0 || conv.channels == 0 || conv.outputs == 0 || conv.window.out_count() == 0,
                        "The convolution is empty.");
   for (int i = 0; i < conv.spatial(); ++i) {
     const WindowAxis& axis = conv.axis(i);
-    TENON_UNSUPPORTED_IF(axis.stride > 64 || axis.pad_begin > kMostPad || axis.reach() > kMostPad,
-                         "Spatial dimension {} has a stride of {}, a pad of {} and taps over {} elements.", i,
-                         axis.stride, axis.pad_begin, axis.reach());
+    // The copy has all of X, also what a stride leaps over.
+    TENON_UNSUPPORTED_IF(
+        (axis.stride > 64 && axis.stride > axis.reach()) || axis.pad_begin > kMostPad || axis.reach() > kMostPad,
+        "Spatial dimension {} has a stride of {}, a pad of {} and taps over {} elements.", i, axis.stride,
+        axis.pad_begin, axis.reach());
   }
   const auto elements = [&](size_t input) {
     return input_spec(node, input).present() ? input_spec(node, input).shape.element_count() : 1;

@@ -5,7 +5,7 @@
 
 namespace tenon::cpu {
 
-// One or two spatial dimensions, plain tensors, parameters of X and Y with one element.
+// One to three spatial dimensions, plain tensors, parameters of X and Y with one element.
 Status match_conv_integer(const KernelNode& node);
 Result<std::unique_ptr<Kernel>> create_conv_integer(const KernelNode& node);
 
