@@ -18,6 +18,7 @@
 
 #include "base/status.h"
 #include "base/strong_id.h"
+#include "graph/constant_data.h"
 
 namespace tenon {
 
@@ -51,16 +52,16 @@ struct Dim {
 struct Constant {
   DataType type = DataType::kUndefined;
   Shape shape;
-  const std::byte* data = nullptr;  // aligned to the element; size_bytes long. Null only for 0 bytes.
+  ConstantData data;  // aligned to the element; size_bytes long. Null only for 0 bytes.
   size_t size_bytes = 0;
   std::shared_ptr<const void> owner;  // the mapping, or the buffer that was made
-  bool in_file = false;               // a view into the mapped model: may be dropped from residency once packed
+  bool in_file = false;               // lies in the mapped model: may be dropped from residency once packed
   // For DataType::kString: the texts, which `owner` holds; `data` has the address of each (tenon/object.h).
   std::span<const std::string> strings;
 
   template <typename T>
   std::span<const T> as() const {
-    return {reinterpret_cast<const T*>(data), size_bytes / sizeof(T)};
+    return {reinterpret_cast<const T*>(static_cast<const std::byte*>(data)), size_bytes / sizeof(T)};
   }
 };
 using ConstantRef = std::shared_ptr<const Constant>;

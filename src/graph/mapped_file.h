@@ -34,6 +34,9 @@ class MappedFile {
   bool is_file_ = true;
 };
 
+// Tells the system that the whole pages inside `bytes`, of a mapped file, are not needed for now.
+void drop_file_pages(std::span<const std::byte> bytes);
+
 // The files beside a model that hold its external data, each mapped once.
 class ExternalFiles {
  public:

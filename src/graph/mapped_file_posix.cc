@@ -4,7 +4,10 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
+
+#include "base/system.h"
 
 #include "graph/mapped_file.h"
 #include "graph/paths.h"
@@ -49,6 +52,14 @@ Result<std::shared_ptr<const MappedFile>> MappedFile::copy(std::span<const std::
 void MappedFile::drop_pages() const {
   // A refusal only means that the pages stay.
   if (is_file_ && !bytes_.empty()) (void)::madvise(const_cast<std::byte*>(bytes_.data()), bytes_.size(), MADV_DONTNEED);
+}
+
+void drop_file_pages(std::span<const std::byte> bytes) {
+  const size_t page = page_bytes();
+  const auto first = reinterpret_cast<uintptr_t>(bytes.data());
+  const auto begin = (first + page - 1) / page * page, end = (first + bytes.size()) / page * page;
+  // A refusal only means that the pages stay.
+  if (begin < end) (void)::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
 }
 
 MappedFile::~MappedFile() {

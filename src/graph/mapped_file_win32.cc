@@ -56,6 +56,10 @@ void MappedFile::drop_pages() const {
   if (is_file_ && !bytes_.empty()) (void)::VirtualUnlock(const_cast<std::byte*>(bytes_.data()), bytes_.size());
 }
 
+void drop_file_pages(std::span<const std::byte> bytes) {
+  if (!bytes.empty()) (void)::VirtualUnlock(const_cast<std::byte*>(bytes.data()), bytes.size());
+}
+
 MappedFile::~MappedFile() {
   if (bytes_.empty()) return;
   if (is_file_) {

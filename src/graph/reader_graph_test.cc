@@ -89,7 +89,7 @@ TEST(ReadGraph, TheLaterOfTwoInitializersOfOneNameCounts) {
   ASSERT_TRUE(model.ok()) << model.status().message();
   const ConstantRef& w = model->graph.value(model->graph.nodes[NodeId(0)].inputs[0]).constant;
   ASSERT_NE(w, nullptr);
-  EXPECT_EQ(*reinterpret_cast<const float*>(w->data), 7);
+  EXPECT_EQ(w->as<float>()[0], 7);
 }
 
 std::string constant_node(const std::string& name, const std::vector<float>& values) {
@@ -106,7 +106,7 @@ TEST(ReadGraph, AConstantNodeReplacesTheInitializerOfItsName) {
     EXPECT_TRUE(model.ok()) << model.status().message();
     if (!model.ok()) return 0;
     const ConstantRef& w = model->graph.value(model->graph.nodes[NodeId(0)].inputs[0]).constant;
-    return w == nullptr ? 0 : *reinterpret_cast<const float*>(w->data);
+    return w == nullptr ? 0 : w->as<float>()[0];
   };
   EXPECT_EQ(value_read(), 7);
   text.nodes = {relu("w", "y"), constant_node("w", {7}), constant_node("w", {8})};

@@ -163,6 +163,9 @@ Result<std::byte*> allocate(ReadContext& context, Constant& constant) {
 
 size_t alignment_of(DataType type) { return std::clamp<size_t>(data_type_size(type), 1, 8); }
 
+// Smaller tensors are copied at once, into memory that many share.
+constexpr size_t kCopiedWhenRead = 16 * 1024;
+
 // A bool is 0 or 1: any other byte would be undefined behaviour in whoever reads it as one.
 bool are_bools(const std::byte* data, size_t size) {
   return std::all_of(data, data + size, [](std::byte b) { return b <= std::byte{1}; });
@@ -175,6 +178,12 @@ Status take_raw(ReadContext& context, Constant& constant, std::span<const std::b
   if (constant.size_bytes == 0) return Status();
   if (aligned && (!is_bool || are_bools(raw.data(), raw.size()))) {
     constant.data = raw.data();
+    constant.owner = std::move(owner);
+    constant.in_file = in_file;
+    return Status();
+  }
+  if (!is_bool && raw.size() >= kCopiedWhenRead) {
+    constant.data = std::make_shared<const UnalignedBytes>(raw, owner, in_file);
     constant.owner = std::move(owner);
     constant.in_file = in_file;
     return Status();

@@ -6,6 +6,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <numeric>
 
 #include "graph/model_writer.h"
 #include "graph/reader.h"
@@ -16,6 +17,7 @@ namespace {
 using namespace model_writer;  // NOLINT(google-build-using-namespace)
 using ::testing::AllOf;
 using ::testing::ElementsAre;
+using ::testing::ElementsAreArray;
 using ::testing::HasSubstr;
 namespace fs = std::filesystem;
 
@@ -143,8 +145,30 @@ TEST(ReadTensor, RawDataIsAlignedWhereverItLies) {
     auto model = read_model_bytes(bytes(data), "");
     ASSERT_TRUE(model.ok()) << model.status().message();
     const ConstantRef constant = model->graph.value(model->graph.outputs[0]).constant;
-    EXPECT_EQ(reinterpret_cast<uintptr_t>(constant->data) % 8, 0u);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(constant->data.bytes()) % 8, 0u);
     EXPECT_THAT(constant->as<double>(), ElementsAre(1.5, -2.5, 1e300));
+  }
+}
+
+// A weight that is only packed keeps no copy beside the packing.
+TEST(ReadTensor, ALargeUnalignedTensorIsCopiedWhenItIsRead) {
+  std::vector<float> numbers(8192);
+  std::iota(numbers.begin(), numbers.end(), 0.0f);
+  for (size_t padding = 0; padding < 4; ++padding) {
+    const std::string name(padding + 1, 'w');
+    const std::string data = model_with(raw_tensor<float>(name, 1, {8192}, numbers), name);
+    const auto model = read_model_bytes(bytes(data), "");
+    ASSERT_TRUE(model.ok()) << model.status().message();
+    const ConstantRef constant = model->graph.value(model->graph.outputs[0]).constant;
+    const auto address = [](const std::byte* data) { return reinterpret_cast<uintptr_t>(data); };
+    const bool unaligned = address(constant->data.stored()) % sizeof(float) != 0;
+    const auto first = constant->data.read();
+    EXPECT_EQ(first.get() != constant->data.stored(), unaligned);
+    EXPECT_EQ(address(first.get()) % sizeof(float), 0u);
+    EXPECT_EQ(reinterpret_cast<const float*>(first.get())[8191], 8191);
+    EXPECT_EQ(constant->data.read() != first, unaligned) << "a copy for each reading";
+    EXPECT_THAT(constant->as<float>(), ElementsAreArray(numbers));
+    EXPECT_EQ(constant->data.read().get(), constant->data.bytes()) << "the copy that stays";
   }
 }
 

@@ -76,7 +76,8 @@ std::string tensor_bytes(const std::string& name, const Constant& constant) {
   if (constant.type == DataType::kString) {
     for (const std::string& text : constant.strings) to.add_bytes(proto::TensorProto::kStringData, text);
   } else {
-    to.add_bytes(proto::TensorProto::kRawData, reinterpret_cast<const char*>(constant.data), constant.size_bytes);
+    to.add_bytes(proto::TensorProto::kRawData, reinterpret_cast<const char*>(constant.data.bytes()),
+                 constant.size_bytes);
   }
   return bytes;
 }

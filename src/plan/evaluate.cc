@@ -50,7 +50,9 @@ Result<std::vector<ConstantRef>> evaluate_node(const Graph& graph, const Node& n
   FoldContext context(data.outputs, max_bytes);
   std::vector<const void*> inputs;
   inputs.reserve(data.constants.size());
-  for (const ConstantRef& constant : data.constants) inputs.push_back(constant ? constant->data : nullptr);
+  std::vector<std::shared_ptr<const std::byte>> held;  // a folded weight is not read again
+  for (const ConstantRef& constant : data.constants)
+    inputs.push_back(constant ? held.emplace_back(constant->data.read()).get() : nullptr);
   std::vector<void*> outputs(data.outputs.size(), nullptr);
   for (size_t i = 0; i < outputs.size(); ++i) {
     if (!data.outputs[i].present() || data.outputs[i].dynamic) continue;

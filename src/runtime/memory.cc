@@ -90,12 +90,4 @@ Result<std::shared_ptr<std::byte>> allocate_device(DeviceAllocator& allocator, s
   return std::shared_ptr<std::byte>(std::move(block), reinterpret_cast<std::byte*>(address));
 }
 
-void drop_file_pages(const std::byte* data, size_t size_bytes) {
-  const size_t page = page_bytes();
-  const auto begin = (reinterpret_cast<uintptr_t>(data) + page - 1) / page * page;
-  const auto end = (reinterpret_cast<uintptr_t>(data) + size_bytes) / page * page;
-  // A refusal only means that the pages stay.
-  if (begin < end) (void)::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
-}
-
 }  // namespace tenon

@@ -17,7 +17,4 @@ Result<std::shared_ptr<std::byte>> allocate_zeroed(size_t size_bytes);
 // handle, where the allocator gives those, as it is.
 Result<std::shared_ptr<std::byte>> allocate_device(DeviceAllocator& allocator, size_t size_bytes);
 
-// Tells the kernel that the whole pages inside [data, data + size_bytes) of a mapped file are not needed for now.
-void drop_file_pages(const std::byte* data, size_t size_bytes);
-
 }  // namespace tenon

@@ -36,7 +36,7 @@ Value merged(const Value& declared, const Value& inferred) {
 Tensor default_of(const Value& value) {
   if (value.constant == nullptr || value.constant->type == DataType::kString) return {};
   const Constant& constant = *value.constant;
-  Result<Tensor> view = Tensor::view(constant.type, constant.shape, const_cast<std::byte*>(constant.data),
+  Result<Tensor> view = Tensor::view(constant.type, constant.shape, const_cast<std::byte*>(constant.data.bytes()),
                                      constant.size_bytes, constant.owner);
   return view.ok() ? view->as_read_only() : Tensor();
 }

@@ -38,8 +38,9 @@ Result<Tensor> PlacedConstants::place(const ConstantRef& constant, const std::st
 Result<Tensor> PlacedConstants::copy(const ConstantRef& constant, const std::string& name, SpaceId space,
                                      bool disallow_copies) {
   if (Tensor known = find_own(constant, space); known.data() != nullptr) return known;
-  TENON_TRY_ASSIGN(const Tensor source, Tensor::view(constant->type, constant->shape,
-                                                     const_cast<std::byte*>(constant->data), constant->size_bytes));
+  TENON_TRY_ASSIGN(const Tensor source,
+                   Tensor::view(constant->type, constant->shape, const_cast<std::byte*>(constant->data.bytes()),
+                                constant->size_bytes));
   if (disallow_copies && constant->size_bytes > 0)
     return copy_disallowed(name.c_str(), source.space(), spaces_.table().at(space), CopyReason::kNotCompatible);
   TENON_TRY_ASSIGN(Tensor target, spaces_.allocate(space, constant->type, constant->shape));
@@ -63,8 +64,8 @@ Result<Tensor> PlacedConstants::explain(const ConstantRef& constant, const std::
              .what = texts_.keep(name),
              .once = true},
             copies);
-  return Tensor::view(constant->type, constant->shape, const_cast<std::byte*>(constant->data), constant->size_bytes,
-                      nullptr, there);
+  return Tensor::view(constant->type, constant->shape, const_cast<std::byte*>(constant->data.bytes()),
+                      constant->size_bytes, nullptr, there);
 }
 
 }  // namespace tenon

@@ -102,7 +102,7 @@ Result<std::shared_ptr<PlanRuntime>> PlanExecutor::find_rest(PlanRuntime& runtim
     append_shape(key, shapes.back());
     if (value.as_constant) {
       TENON_TRY_ASSIGN(constants[i], read_value(value, shapes.back(), state));
-      append_bytes(key, {constants[i]->data, constants[i]->size_bytes});
+      append_bytes(key, {constants[i]->data.bytes(), constants[i]->size_bytes});
       continue;
     }
     MemorySpace& space = bound.inputs.emplace_back(spaces.table().at(value.space));

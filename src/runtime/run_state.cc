@@ -117,7 +117,11 @@ void RunState::resolve() {
   size_t input = 0, output = 0;
   for (StepId id : plan_.steps.ids()) {
     const PlanStep& step = plan_.steps[id];
-    for (const Location& location : step.inputs) step_inputs_[input++] = address(location);
+    for (size_t i = 0; i < step.inputs.size(); ++i) {
+      const Location& location = step.inputs[i];
+      const bool packed = location.kind == StorageKind::kConstant && step.kernel != nullptr && !step.kernel->reads(i);
+      step_inputs_[input++] = packed ? nullptr : address(location);
+    }
     for (const Location& location : step.outputs) {
       step_outputs_[output++] = location.kind == StorageKind::kDynamic ? nullptr : address(location);
     }

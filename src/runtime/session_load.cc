@@ -3,6 +3,7 @@
 
 #include "base/env.h"
 #include "base/trace.h"
+#include "graph/mapped_file.h"
 #include "graph/symbols.h"
 #include "ops/sequence.h"
 #include "ops/shape_inference.h"
@@ -12,7 +13,6 @@
 #include "plan/widened.h"
 #include "runtime/control_flow.h"
 #include "runtime/dump.h"
-#include "runtime/memory.h"
 #include "runtime/session_config.h"
 #include "runtime/session_impl.h"
 
@@ -104,7 +104,7 @@ Status SessionImpl::run_passes_of_load() {
   // Most weights of 16 bits have been widened, and nothing reads them from the file again.
   for (const Value& value : graph.values)
     if (value.constant && value.constant->in_file && is_16_bit_float(value.type))
-      drop_file_pages(value.constant->data, value.constant->size_bytes);
+      drop_file_pages({value.constant->data.stored(), value.constant->size_bytes});
   TENON_TRY(eps_.prepare_region_bodies(graph, passes));
   TENON_TRY(eps_.check_control_flow_nodes(graph));
   return eps_.check_fallback(graph, options_);

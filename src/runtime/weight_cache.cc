@@ -1,13 +1,13 @@
 #include "runtime/weight_cache.h"
 
 #include "base/trace.h"
+#include "graph/mapped_file.h"
 #include "runtime/memory.h"
 
 namespace tenon {
 
 Result<std::shared_ptr<const std::byte>> SessionWeightCache::get(const ConstantRef& weight, std::string_view format,
-                                                                 size_t bytes,
-                                                                 const std::function<void(std::byte*)>& pack) {
+                                                                 size_t bytes, const PackFunction& pack) {
   std::shared_ptr<Entry> entry;
   {
     auto entries = entries_.lock();
@@ -37,10 +37,10 @@ Result<std::shared_ptr<const std::byte>> SessionWeightCache::get(const ConstantR
         .add("bytes", bytes);
   }
   TENON_TRY_ASSIGN(std::shared_ptr<std::byte> memory, allocate_zeroed(bytes));
-  pack(memory.get());
+  pack(weight->data.read().get(), memory.get());
   entry->packed = std::move(memory);
   entry->size_bytes = bytes;
-  if (weight->in_file) drop_file_pages(weight->data, weight->size_bytes);
+  if (weight->in_file) drop_file_pages({weight->data.stored(), weight->size_bytes});
   return entry->packed;
 }
 

@@ -17,7 +17,7 @@ namespace tenon {
 class SessionWeightCache final : public WeightCache {
  public:
   Result<std::shared_ptr<const std::byte>> get(const ConstantRef& weight, std::string_view format, size_t bytes,
-                                               const std::function<void(std::byte*)>& pack) override;
+                                               const PackFunction& pack) override;
   // Of all packed weights together.
   size_t size_bytes() const;
 

@@ -18,8 +18,8 @@ constexpr size_t kBytes = 256;
 // A packer that counts its calls and writes its number.
 class CountingPacker {
  public:
-  std::function<void(std::byte*)> function() {
-    return [this](std::byte* to) { std::memset(to, ++calls_, kBytes); };
+  PackFunction function() {
+    return [this](const std::byte*, std::byte* to) { std::memset(to, ++calls_, kBytes); };
   }
   int calls() const { return calls_; }
 

@@ -34,6 +34,9 @@ struct TensorSpec {
   size_t size_bytes() const;
 };
 
+// Writes the packed form of a weight, whose bytes (aligned to its element) end with the call.
+using PackFunction = std::function<void(const std::byte* weight, std::byte* packed)>;
+
 // Packs constant weights once for a session, whatever number of plans use them.
 // Threads: any; two plans that ask for the same key at once get the same object.
 class WeightCache {
@@ -43,7 +46,7 @@ class WeightCache {
   // aligned to 64. The key is {weight identity, format}. The weight's pages are dropped from residency afterwards when
   // they lie in the model file.
   virtual Result<std::shared_ptr<const std::byte>> get(const ConstantRef& weight, std::string_view format, size_t bytes,
-                                                       const std::function<void(std::byte*)>& pack) = 0;
+                                                       const PackFunction& pack) = 0;
 };
 
 // A node as seen by match and create.
@@ -64,7 +67,7 @@ struct RunInfo;
 class KernelContext {
  public:
   virtual ~KernelContext() = default;
-  std::span<const void* const> inputs;  // null where absent
+  std::span<const void* const> inputs;  // null where absent, or a constant that the kernel does not read
   std::span<void* const> outputs;       // null where absent or dynamic
   std::byte* scratch = nullptr;         // scratch_bytes() long, contents undefined, this run's alone
   ThreadPool* pool = nullptr;           // never null
@@ -99,6 +102,11 @@ class Kernel {
   virtual bool may_run_in_place(size_t input, size_t output) const {
     (void)input, (void)output;
     return false;
+  }
+  // False if run() does not look at the constant input `input`, because it was packed: its address may be null then.
+  virtual bool reads(size_t input) const {
+    (void)input;
+    return true;
   }
   // For plans and traces: "conv3x3_winograd avx2", "ref".
   virtual std::string_view name() const = 0;

@@ -35,7 +35,8 @@ class InnerRun final : public KernelContext, public AdoptingContext {
     outer_ = &outer;
     for (size_t i = 0; i < in_.size(); ++i) {
       const Source& source = mapping_.inputs[i];
-      in_[i] = source.index >= 0 ? outer.inputs[source.index] : source.constant ? source.constant->data : nullptr;
+      const std::byte* const constant = source.constant ? source.constant->data.bytes() : nullptr;
+      in_[i] = source.index >= 0 ? outer.inputs[source.index] : constant;
     }
     for (size_t i = 0; i < out_.size(); ++i) {
       const int32_t to = mapping_.outputs[i];

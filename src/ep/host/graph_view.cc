@@ -178,8 +178,9 @@ Result<std::unique_ptr<OrtValue>> value_of(const ConstantRef& constant) {
     value->strings = std::make_shared<std::vector<std::string>>(constant->strings.begin(), constant->strings.end());
     return value;
   }
-  TENON_TRY_ASSIGN(Tensor tensor, Tensor::view(constant->type, constant->shape, const_cast<std::byte*>(constant->data),
-                                               constant->size_bytes, constant));
+  TENON_TRY_ASSIGN(Tensor tensor,
+                   Tensor::view(constant->type, constant->shape, const_cast<std::byte*>(constant->data.bytes()),
+                                constant->size_bytes, constant));
   *value = make_value(tensor.as_read_only());
   return value;
 }

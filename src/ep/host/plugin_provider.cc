@@ -514,8 +514,9 @@ Result<Tensor> PluginProvider::place_constant(const ConstantRef& constant, const
   TENON_TRY_ASSIGN(std::shared_ptr<std::byte> memory, allocate_device(allocator, constant->size_bytes));
   TENON_TRY_ASSIGN(Tensor target, Tensor::view(constant->type, constant->shape, memory.get(), constant->size_bytes,
                                                memory, allocator.space()));
-  TENON_TRY_ASSIGN(const Tensor source, Tensor::view(constant->type, constant->shape,
-                                                     const_cast<std::byte*>(constant->data), constant->size_bytes));
+  TENON_TRY_ASSIGN(const Tensor source,
+                   Tensor::view(constant->type, constant->shape, const_cast<std::byte*>(constant->data.bytes()),
+                                constant->size_bytes));
   const char* what = constant_names_.insert(name).first->c_str();
   const CopyReason reason = CopyReason::kNotCompatible;
   if (disallow_copies_ && constant->size_bytes > 0) {

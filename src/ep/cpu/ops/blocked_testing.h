@@ -109,7 +109,10 @@ class ConvNode {
     } context;
     std::vector<const void*> inputs;
     inputs.reserve(data_.size());
-    for (const auto& bytes : data_) inputs.push_back(bytes ? bytes->data() : nullptr);
+    for (size_t i = 0; i < data_.size(); ++i) {
+      const bool packed = constants_[i] != nullptr && !kernel.reads(i);
+      inputs.push_back(data_[i] && !packed ? data_[i]->data() : nullptr);
+    }
     std::vector<void*> outputs;
     for (const TensorSpec& spec : outputs_) outputs.push_back(room(spec.size_bytes()));
     context.inputs = inputs;

@@ -1,5 +1,7 @@
 #include "ep/cpu/ops/vector_kernel.h"
 
+#include <bit>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 
@@ -30,14 +32,23 @@ const Constant* constant_input(const KernelNode& node, size_t index) {
 
 Result<std::shared_ptr<const std::byte>> packed_constant(const KernelNode& node, const ConstantRef& constant,
                                                          std::string_view format, size_t bytes,
-                                                         const std::function<void(std::byte*)>& pack) {
+                                                         const PackFunction& pack) {
   if (node.weights != nullptr) return node.weights->get(constant, format, bytes, pack);
   const size_t room = aligned_bytes(bytes == 0 ? 1 : bytes);
   auto* memory = static_cast<std::byte*>(std::aligned_alloc(kScratchAlignment, room));
   if (memory == nullptr) return resource_exhausted("There is no memory for {} bytes of packed weights.", room);
   std::memset(memory, 0, room);
-  pack(memory);
+  pack(constant->data.read().get(), memory);
   return std::shared_ptr<const std::byte>(memory, [](const std::byte* p) { std::free(const_cast<std::byte*>(p)); });
+}
+
+// By their bits: a comparison of floats may be as slow as a product.
+void clear_subnormals(std::span<float> numbers) {
+  constexpr uint32_t kExponent = 0x7f80'0000;
+  for (float& number : numbers) {
+    const auto bits = std::bit_cast<uint32_t>(number);
+    number = std::bit_cast<float>((bits & kExponent) == 0 ? 0 : bits);
+  }
 }
 
 Result<int> checked_axis(int64_t axis, int rank) {

@@ -103,7 +103,10 @@ class TestNode {
     };
     std::vector<const void*> inputs;
     inputs.reserve(data_.size());
-    for (const auto& bytes : data_) inputs.push_back(bytes ? bytes->data() : nullptr);
+    for (size_t i = 0; i < data_.size(); ++i) {
+      const bool packed = constants_[i] != nullptr && !kernel.reads(i);
+      inputs.push_back(data_[i] && !packed ? data_[i]->data() : nullptr);
+    }
     std::vector<void*> outputs;
     outputs.reserve(outputs_.size());
     for (const TensorSpec& spec : outputs_) outputs.push_back(spec.present() ? room(spec.size_bytes()) : nullptr);

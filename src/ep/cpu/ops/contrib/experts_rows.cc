@@ -201,9 +201,9 @@ Result<std::unique_ptr<ExpertProduct>> make_codes(const KernelNode& node, const 
   const Constant* const zeros = part.zeros == kNoInput ? nullptr : constant_input(node, part.zeros);
   const Codes codes{.part = part,
                     .format = format,
-                    .weights = reinterpret_cast<const uint8_t*>(constant_input(node, part.weights)->data),
-                    .zeros = zeros != nullptr ? reinterpret_cast<const uint8_t*>(zeros->data) : nullptr,
-                    .scales = reinterpret_cast<const float*>(constant_input(node, part.scales)->data),
+                    .weights = constant_input(node, part.weights)->as<uint8_t>().data(),
+                    .zeros = zeros != nullptr ? zeros->as<uint8_t>().data() : nullptr,
+                    .scales = constant_input(node, part.scales)->as<float>().data(),
                     .experts = desc.experts,
                     .shared_zeros = zeros != nullptr && zeros->shape.rank() == 2};
   const int64_t panels = desc.experts * gemm_panels(part.n);
@@ -212,11 +212,11 @@ Result<std::unique_ptr<ExpertProduct>> make_codes(const KernelNode& node, const 
   const std::string name =
       tenon::format("experts nbits{} {}x{} by {} {} {}", part.bits, part.k, part.n, format.block_size,
                     static_cast<const void*>(codes.scales), static_cast<const void*>(codes.zeros));
-  TENON_TRY_ASSIGN(
-      Packed packed,
-      packed_constant(node, node.constants[part.weights], name, static_cast<size_t>(*bytes), [&](std::byte* out) {
-        for_panels(node, panels, [&](int64_t index) { codes.pack(index, out); });
-      }));
+  TENON_TRY_ASSIGN(Packed packed, packed_constant(node, node.constants[part.weights], name, static_cast<size_t>(*bytes),
+                                                  [&](const std::byte*, std::byte* out) {
+                                                    for_panels(node, panels,
+                                                               [&](int64_t index) { codes.pack(index, out); });
+                                                  }));
   return std::unique_ptr<ExpertProduct>(
       std::make_unique<CodeProduct>(part, format, std::move(packed), scratch_slots(node)));
 }
@@ -226,12 +226,12 @@ Result<std::unique_ptr<ExpertProduct>> make_floats(const KernelNode& node, const
   const int64_t each = gemm_packed_floats(part.k, part.n), panels = gemm_panels(part.n);
   const auto bytes = checked_mul<int64_t>(desc.experts * 4, each);
   TENON_UNSUPPORTED_IF(!bytes, "The packed form of {} experts' weights overflows.", desc.experts);
-  const auto* const b = reinterpret_cast<const float*>(constant_input(node, part.weights)->data);
-  const auto pack = [&](std::byte* out) {
+  const auto pack = [&](const std::byte* weight, std::byte* out) {
+    const auto* const b = reinterpret_cast<const float*>(weight);
     for_panels(node, desc.experts * panels, [&](int64_t index) {
       const int64_t expert = index / panels, panel = index % panels;
-      gemm_table().pack(b + expert * part.n * part.k, 1, part.k, part.k, part.n, panel, panel + 1,
-                        reinterpret_cast<float*>(out) + expert * each);
+      float* const to = reinterpret_cast<float*>(out) + expert * each;
+      gemm_table().pack(b + expert * part.n * part.k, 1, part.k, part.k, part.n, panel, panel + 1, to);
     });
   };
   const std::string name = tenon::format("experts f32 {}x{}", part.k, part.n);

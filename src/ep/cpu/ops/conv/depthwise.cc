@@ -20,6 +20,7 @@ class DepthwiseConv final : public Kernel {
   bool may_run_in_place(size_t input, size_t) const override {
     return input == 3 && residual_.may_be_output() && !epilogue_.residual_after;
   }
+  bool reads(size_t input) const override { return input != 1; }
   std::string_view name() const override { return name_; }
 
  private:
@@ -44,8 +45,8 @@ Result<std::unique_ptr<Kernel>> DepthwiseConv::create(const KernelNode& node) {
   kernel->clamps_ = is_clamp(kernel->epilogue_) && (keeps_zero(kernel->epilogue_) || shape.outputs % 8 == 0);
   kernel->name_ = format("conv{}x{}_depthwise", shape.h.kernel, shape.w.kernel);
   const int64_t taps = shape.h.kernel * shape.w.kernel;
-  TENON_TRY_ASSIGN(const std::span<const float> weights, constant_floats(node, 1, shape.channels * taps));
-  auto pack = [&](float* out) {
+  TENON_TRY(expect_constant_floats(node, 1, shape.channels * taps));
+  auto pack = [&](const float* weights, float* out) {
     for (int64_t c = 0; c < shape.channels; ++c)
       for (int64_t t = 0; t < taps; ++t) out[(c / 8 * taps + t) * 8 + c % 8] = weights[c * taps + t];
   };

@@ -30,6 +30,7 @@ class DirectConv final : public Kernel {
   bool may_run_in_place(size_t input, size_t) const override {
     return input == 3 && residual_.may_be_output() && !epilogue_.residual_after;
   }
+  bool reads(size_t input) const override { return input != 1; }
   std::string_view name() const override { return name_; }
 
  private:
@@ -88,12 +89,12 @@ Result<std::unique_ptr<Kernel>> DirectConv::create(const KernelNode& node) {
   kernel->group_weights_ = (group_outputs + 7) / 8 * floats_per_block;
   // Those of one group of the model.
   const int64_t inputs = group_inputs / merged, outputs = group_outputs / merged;
-  TENON_TRY_ASSIGN(const std::span<const float> weights, constant_floats(node, 1, shape.outputs * inputs * taps));
+  TENON_TRY(expect_constant_floats(node, 1, shape.outputs * inputs * taps));
   const std::string format_key = format("conv_direct{} {} {} {} {} of {}", kernel->plain_input_ ? " plain" : "", units,
                                         taps, group_outputs, shape.group, merged);
-  auto pack = [&](float* out) {
+  auto pack = [&](const float* weights, float* out) {
     for (int64_t g = 0; g < shape.group; ++g) {
-      const float* group = weights.data() + g * group_outputs * inputs * taps;
+      const float* group = weights + g * group_outputs * inputs * taps;
       for (const OutputTile& tile : kernel->tiles_) {
         const int64_t lanes = tile.width * 8, first = tile.block * 8;
         const int64_t count = std::min(lanes, group_outputs - first);

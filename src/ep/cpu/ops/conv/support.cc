@@ -1,11 +1,10 @@
 #include "ep/cpu/ops/conv/support.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdlib>
-#include <limits>
 #include <new>
 
+#include "ep/cpu/ops/vector_kernel.h"
 #include "ep/cpu/simd/blocked.h"
 #include "ep/cpu/simd/conv.h"
 
@@ -19,31 +18,33 @@ std::shared_ptr<float> aligned_floats(int64_t count) {
   return std::shared_ptr<float>(static_cast<float*>(memory), [](float* p) { std::free(p); });
 }
 
-Result<std::span<const float>> constant_floats(const KernelNode& node, size_t input, int64_t count) {
+Status expect_constant_floats(const KernelNode& node, size_t input, int64_t count) {
   TENON_UNSUPPORTED_IF(input >= node.constants.size() || node.constants[input] == nullptr, "Input {} is not constant.",
                        input);
   const Constant& constant = *node.constants[input];
   TENON_UNSUPPORTED_IF(constant.type != DataType::kFloat, "Input {} is {}, not float32.", input,
                        data_type_name(constant.type));
-  const std::span<const float> values = constant.as<float>();
-  TENON_INVALID_IF(static_cast<int64_t>(values.size()) != count, "Input {} has {} values instead of {}.", input,
-                   values.size(), count);
-  return values;
+  const size_t values = constant.size_bytes / sizeof(float);
+  TENON_INVALID_IF(static_cast<int64_t>(values) != count, "Input {} has {} values instead of {}.", input, values,
+                   count);
+  return {};
+}
+
+Result<std::span<const float>> constant_floats(const KernelNode& node, size_t input, int64_t count) {
+  TENON_TRY(expect_constant_floats(node, input, count));
+  return node.constants[input]->as<float>();
 }
 
 namespace {
 
-void clear_subnormals(std::span<float> values) {
-  for (float& value : values)
-    if (std::abs(value) < std::numeric_limits<float>::min()) value = 0.0f;
-}
-
 Result<std::shared_ptr<const float>> pack_floats(const KernelNode& node, size_t input, std::string_view format,
-                                                 int64_t floats, const std::function<void(float*)>& pack) {
+                                                 int64_t floats, const PackFloats& pack) {
   if (node.weights != nullptr) {
     TENON_TRY_ASSIGN(std::shared_ptr<const std::byte> bytes,
                      node.weights->get(node.constants[input], format, floats * sizeof(float),
-                                       [&](std::byte* memory) { pack(reinterpret_cast<float*>(memory)); }));
+                                       [&](const std::byte* weight, std::byte* memory) {
+                                         pack(reinterpret_cast<const float*>(weight), reinterpret_cast<float*>(memory));
+                                       }));
     const float* data = reinterpret_cast<const float*>(bytes.get());
     return std::shared_ptr<const float>(std::move(bytes), data);
   }
@@ -51,17 +52,17 @@ Result<std::shared_ptr<const float>> pack_floats(const KernelNode& node, size_t 
   if (memory == nullptr)
     return resource_exhausted("{} bytes of packed weights cannot be allocated.",
                               floats * static_cast<int64_t>(sizeof(float)));
-  pack(memory.get());
+  pack(reinterpret_cast<const float*>(node.constants[input]->data.read().get()), memory.get());
   return std::shared_ptr<const float>(std::move(memory));
 }
 
 }  // namespace
 
 Result<std::shared_ptr<const float>> pack_weights(const KernelNode& node, size_t input, std::string_view format,
-                                                  int64_t floats, const std::function<void(float*)>& pack) {
-  return pack_floats(node, input, format, floats, [&](float* memory) {
-    pack(memory);
-    clear_subnormals({memory, static_cast<size_t>(floats)});
+                                                  int64_t floats, const PackFloats& pack) {
+  return pack_floats(node, input, format, floats, [&](const float* weight, float* memory) {
+    pack(weight, memory);
+    nn::clear_subnormals({memory, static_cast<size_t>(floats)});
   });
 }
 
@@ -79,7 +80,7 @@ Result<ConvBias> ConvBias::create(const KernelNode& node, size_t input, int64_t 
   if (bias.at_run_) return bias;
   TENON_TRY_ASSIGN(const std::span<const float> values, constant_floats(node, input, outputs));
   std::copy(values.begin(), values.end(), bias.padded_.begin());
-  clear_subnormals(bias.padded_);
+  nn::clear_subnormals(bias.padded_);
   return bias;
 }
 
@@ -106,13 +107,12 @@ Result<ConvResidual> ConvResidual::create(const KernelNode& node, size_t input) 
   const Shape& shape = node.inputs[input].shape;
   TENON_INVALID_IF(!(shape == node.outputs[0].shape), "The residual is {} instead of {}.", shape.to_string(),
                    node.outputs[0].shape.to_string());
-  TENON_TRY_ASSIGN(const std::span<const float> values, constant_floats(node, input, shape.element_count()));
+  TENON_TRY(expect_constant_floats(node, input, shape.element_count()));
   const int64_t batch = shape[0], channels = shape[1], blocks = (channels + 7) / 8;
   int64_t pixels = 1;
   for (int d = 2; d < shape.rank(); ++d) pixels *= shape[d];
   // The padding of the last block stays zero, as the memory comes.
-  auto pack = [&](float* out) {
-    const float* from = values.data();
+  auto pack = [&](const float* from, float* out) {
     for (int64_t n = 0; n < batch; ++n)
       for (int64_t c = 0; c < channels; ++c)
         for (int64_t p = 0; p < pixels; ++p) out[((n * blocks + c / 8) * pixels + p) * 8 + c % 8] = *from++;

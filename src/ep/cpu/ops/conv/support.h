@@ -13,16 +13,20 @@
 
 namespace tenon::cpu {
 
-// A constant weight in a kernel's own order, from the session's cache or (without one) this kernel's alone. Subnormal
-// values become zero: an Intel CPU takes more than a hundred cycles for each product with one, and training leaves them
-// in channels that it has switched off (63 % of a layer of ppocr_v6_det, which then took 180 times as long).
+// Writes a weight in a kernel's order; `weight` ends with the call.
+using PackFloats = std::function<void(const float* weight, float* packed)>;
+
+// A constant weight in a kernel's own order, without subnormal numbers, from the session's cache or (without one) this
+// kernel's alone.
 Result<std::shared_ptr<const float>> pack_weights(const KernelNode& node, size_t input, std::string_view format,
-                                                  int64_t floats, const std::function<void(float*)>& pack);
+                                                  int64_t floats, const PackFloats& pack);
 
 // `count` zeroed floats, aligned to 64 bytes. Null when there is no memory.
 std::shared_ptr<float> aligned_floats(int64_t count);
 
-// The constant float32 input, or why it is none.
+// OK if the input is a constant of so many float32 numbers.
+Status expect_constant_floats(const KernelNode& node, size_t input, int64_t count);
+// Those numbers, which then stay in memory: not for weights that are packed.
 Result<std::span<const float>> constant_floats(const KernelNode& node, size_t input, int64_t count);
 
 // The bias of a convolution, zero up to the next multiple of 8 channels; all zero when the input is absent. A constant

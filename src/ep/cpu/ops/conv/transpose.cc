@@ -46,6 +46,7 @@ class TransposeConv final : public Kernel {
   bool may_run_in_place(size_t input, size_t) const override {
     return input == 3 && residual_.may_be_output() && !epilogue_.residual_after;
   }
+  bool reads(size_t input) const override { return input != 1; }
   std::string_view name() const override { return "conv_transpose"; }
 
  private:
@@ -102,10 +103,9 @@ Result<std::unique_ptr<Kernel>> TransposeConv::create(const KernelNode& node) {
       kernel->phases_.push_back(pair);
     }
   }
-  TENON_TRY_ASSIGN(const std::span<const float> weights,
-                   constant_floats(node, 1, shape.channels * shape.outputs * h.kernel * w.kernel));
+  TENON_TRY(expect_constant_floats(node, 1, shape.channels * shape.outputs * h.kernel * w.kernel));
   // [phase][output tile][block][row][col][8][width * 8]
-  auto pack = [&](float* out) {
+  auto pack = [&](const float* weights, float* out) {
     for (size_t phase = 0; phase < begins.size(); ++phase) {
       const int64_t first_h = static_cast<int64_t>(phase) / most_w, first_w = static_cast<int64_t>(phase) % most_w;
       const int64_t rows = taps_from(h, first_h), cols = taps_from(w, first_w);
@@ -221,6 +221,7 @@ class TransposeToPlain final : public Kernel {
 
   Status run(KernelContext& context) const override;
   size_t scratch_bytes() const override { return slot_bytes() * slots_ + bias_.scratch_bytes(); }
+  bool reads(size_t input) const override { return input != 1; }
   std::string_view name() const override { return "conv_transpose_plain"; }
 
  private:
@@ -240,9 +241,8 @@ Result<std::unique_ptr<Kernel>> TransposeToPlain::create(const KernelNode& node)
   TENON_TRY_ASSIGN(kernel->epilogue_, read_epilogue(*node.node));
   const ConvShape& shape = kernel->shape_;
   const int64_t rows = shape.h.kernel, cols = shape.w.kernel;
-  TENON_TRY_ASSIGN(const std::span<const float> weights,
-                   constant_floats(node, 1, shape.channels * shape.outputs * rows * cols));
-  auto pack = [&](float* out) {
+  TENON_TRY(expect_constant_floats(node, 1, shape.channels * shape.outputs * rows * cols));
+  auto pack = [&](const float* weights, float* out) {
     for (int64_t c = 0; c < shape.channels; ++c)
       for (int64_t o = 0; o < shape.outputs; ++o)
         for (int64_t r = 0; r < rows; ++r)

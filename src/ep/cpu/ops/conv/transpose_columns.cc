@@ -77,6 +77,7 @@ class TransposeColumns final : public Kernel {
   size_t scratch_bytes() const override {
     return slot_bytes_ * slots_ + conv_.batch * conv_.group * packed_floats_ * sizeof(float) + bias_.scratch_bytes();
   }
+  bool reads(size_t input) const override { return input != 1; }
   std::string_view name() const override { return "conv_transpose_columns"; }
 
  private:
@@ -189,9 +190,8 @@ Result<std::unique_ptr<Kernel>> create_transpose_columns(const KernelNode& node)
                        taps, in_count);
   TENON_TRY_ASSIGN(const Epilogue epilogue, read_epilogue(*node.node));
   const int64_t channels = conv.group_channels(), outputs = conv.group_outputs();
-  TENON_TRY_ASSIGN(const std::span<const float> weights,
-                   constant_floats(node, 1, conv.group * channels * outputs * taps));
-  const auto pack = [&](float* out) {
+  TENON_TRY(expect_constant_floats(node, 1, conv.group * channels * outputs * taps));
+  const auto pack = [&](const float* weights, float* out) {
     for (int64_t g = 0; g < conv.group; ++g)
       for (int64_t c = 0; c < channels; ++c)
         for (int64_t i = 0; i < outputs * taps; ++i)

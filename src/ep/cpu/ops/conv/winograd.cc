@@ -26,6 +26,7 @@ class WinogradConv final : public Kernel {
   Status run(KernelContext& context) const override;
   size_t scratch_bytes() const override { return tile_bytes() + bias_.scratch_bytes(); }
   bool may_run_in_place(size_t input, size_t) const override { return input == 3 && residual_.may_be_output(); }
+  bool reads(size_t input) const override { return input != 1; }
   std::string_view name() const override { return line_ ? "conv_line_winograd" : "conv3x3_winograd"; }
 
  private:
@@ -75,11 +76,10 @@ Result<std::unique_ptr<Kernel>> WinogradConv::create(const KernelNode& node) {
   const int64_t inputs = shape.in_blocks() * 8, out_blocks = shape.out_blocks();
   kernel->tiles_ = output_tiles(out_blocks, inputs * 8);
   kernel->weight_step_ = inputs * out_blocks * 8;
-  TENON_TRY_ASSIGN(const std::span<const float> weights,
-                   constant_floats(node, 1, shape.outputs * shape.channels * shape.h.kernel * shape.w.kernel));
-  auto pack = [&](float* out) {
+  TENON_TRY(expect_constant_floats(node, 1, shape.outputs * shape.channels * shape.h.kernel * shape.w.kernel));
+  auto pack = [&](const float* weights, float* out) {
     auto pack_tiles = [&](int64_t begin, int64_t end) {
-      for (int64_t t = begin; t < end; ++t) kernel->pack_tile(weights.data(), kernel->tiles_[t], out);
+      for (int64_t t = begin; t < end; ++t) kernel->pack_tile(weights, kernel->tiles_[t], out);
     };
     const int64_t tiles = static_cast<int64_t>(kernel->tiles_.size());
     if (node.pool != nullptr)

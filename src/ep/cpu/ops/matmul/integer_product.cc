@@ -234,9 +234,9 @@ Result<std::unique_ptr<Kernel>> make_integer_product(const KernelNode& node, Int
     const bool is_signed = node.inputs[product.b].type == DataType::kInt8;
     const std::string format = tenon::format("{} {}x{}x{}{}", int8_table().name, product.b_matrices, product.k,
                                              product.n, product.trans_b ? " transposed" : "");
-    const auto pack = [&](std::byte* out) {
-      pack_matrices(product, is_signed, reinterpret_cast<const uint8_t*>(constant->data),
-                    reinterpret_cast<uint8_t*>(out), node.pool);
+    const auto pack = [&](const std::byte* weight, std::byte* out) {
+      pack_matrices(product, is_signed, reinterpret_cast<const uint8_t*>(weight), reinterpret_cast<uint8_t*>(out),
+                    node.pool);
     };
     TENON_TRY_ASSIGN(packed,
                      packed_constant(node, node.constants[product.b], format, static_cast<size_t>(*bytes / 2), pack));

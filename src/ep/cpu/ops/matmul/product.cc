@@ -25,8 +25,8 @@ void pack_panels(const float* b, int64_t row_stride, int64_t column_stride, cons
     while (begin < end) {
       const int64_t matrix = begin / panels, first = begin % panels;
       const int64_t last = std::min(panels, first + end - begin);
-      gemm_table().pack(b + matrix * p.k * p.n, row_stride, column_stride, p.k, p.n, first, last,
-                        packed + matrix * gemm_packed_floats(p.k, p.n));
+      float* const to = packed + matrix * gemm_packed_floats(p.k, p.n);
+      gemm_table().pack(b + matrix * p.k * p.n, row_stride, column_stride, p.k, p.n, first, last, to);
       begin += last - first;
     }
   };
@@ -74,8 +74,10 @@ DataType exact_type(std::span<const float> numbers) {
 Result<DataType> packed_type(const KernelNode& node, const ProductProblem& p, int64_t bytes) {
   const int64_t rows = p.m * static_cast<int64_t>(p.a_index.size());
   if (rows > kGemmNarrowRows || bytes < kLeastNarrowBytes) return DataType::kFloat;
-  const Constant& b = *node.constants[1];
-  const auto look = [&](std::byte* out) { *out = static_cast<std::byte>(exact_type(b.as<float>())); };
+  const size_t numbers = node.constants[1]->size_bytes / sizeof(float);
+  const auto look = [&](const std::byte* weight, std::byte* out) {
+    *out = static_cast<std::byte>(exact_type({reinterpret_cast<const float*>(weight), numbers}));
+  };
   TENON_TRY_ASSIGN(const std::shared_ptr<const std::byte> found,
                    packed_constant(node, node.constants[1], "exact type", 1, look));
   const auto type = static_cast<DataType>(*found);
@@ -153,6 +155,7 @@ class ProductKernel final : public Kernel {
   }
 
   size_t scratch_bytes() const override { return scratch_bytes_; }
+  bool reads(size_t input) const override { return input != 1 || packed_ == nullptr; }
   std::string_view name() const override {
     if (type_ == DataType::kFloat16) return "gemm packed f16";
     if (type_ == DataType::kBfloat16) return "gemm packed bf16";
@@ -246,11 +249,11 @@ Result<std::unique_ptr<Kernel>> make_product(const KernelNode& node, ProductProb
   DataType type = DataType::kFloat;
   if (const Constant* constant = constant_input(node, 1); constant != nullptr && *bytes > 0) {
     const int64_t row_stride = problem.trans_b ? 1 : problem.n, column_stride = problem.trans_b ? problem.k : 1;
-    const auto* const b = reinterpret_cast<const float*>(constant->data);
     TENON_TRY_ASSIGN(type, packed_type(node, problem, *bytes));
     const std::string format = tenon::format("gemm_b16 {} {}x{}x{}{}", data_type_name(type), problem.b_matrices,
                                              problem.k, problem.n, problem.trans_b ? " transposed" : "");
-    const auto pack = [&](std::byte* out) {
+    const auto pack = [&](const std::byte* weight, std::byte* out) {
+      const auto* const b = reinterpret_cast<const float*>(weight);
       if (is_narrow(type)) {
         pack_narrow_panels(b, row_stride, column_stride, problem, type, reinterpret_cast<uint16_t*>(out));
       } else {

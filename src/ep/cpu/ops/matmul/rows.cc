@@ -37,8 +37,8 @@ Status fill_addend(const KernelNode& node, const MatMulDesc& desc, ProductProble
     return {};
   }
   if (const Constant* constant = constant_input(node, desc.addend); constant != nullptr && one_row) {
-    const auto* const from = reinterpret_cast<const float*>(constant->data);
-    const auto fill = [&](std::byte* out) {
+    const auto fill = [&](const std::byte* addend, std::byte* out) {
+      const auto* const from = reinterpret_cast<const float*>(addend);
       for (int64_t j = 0; j < desc.n; ++j) reinterpret_cast<float*>(out)[j] = desc.beta * from[j * desc.addend_column];
     };
     TENON_TRY_ASSIGN(problem.prepared_bias,

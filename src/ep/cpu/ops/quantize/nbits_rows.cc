@@ -193,10 +193,10 @@ Result<std::unique_ptr<Kernel>> create_nbits(const KernelNode& node) {
   const int64_t panels = gemm_panels(desc.n);
   const auto bytes = checked_mul<int64_t>(panels, format.panel_bytes());
   TENON_UNSUPPORTED_IF(!bytes, "The packed form of a {} x {} matrix overflows.", desc.k, desc.n);
-  const auto* const b = reinterpret_cast<const uint8_t*>(constant_input(node, Desc::kB)->data);
-  const auto* const scales = reinterpret_cast<const float*>(constant_input(node, Desc::kScales)->data);
-  const auto* const zero_bytes = zeros != nullptr ? reinterpret_cast<const uint8_t*>(zeros->data) : nullptr;
-  const auto pack_all = [&](std::byte* out) {
+  const auto* const b = constant_input(node, Desc::kB)->as<uint8_t>().data();
+  const auto* const scales = constant_input(node, Desc::kScales)->as<float>().data();
+  const auto* const zero_bytes = zeros != nullptr ? zeros->as<uint8_t>().data() : nullptr;
+  const auto pack_all = [&](const std::byte*, std::byte* out) {
     const auto part = [&](int64_t begin, int64_t end) { pack(desc, format, b, scales, zero_bytes, begin, end, out); };
     if (node.pool == nullptr) return part(0, panels);
     node.pool->parallel_for(panels, 1, part);

@@ -45,8 +45,7 @@ Result<Weights> pack_weights(const KernelNode& node, const Desc& desc, size_t in
   const Constant& scale = *constant_input(node, of_x ? Desc::kWScale : Desc::kRScale);
   const Constant& zero = *constant_input(node, of_x ? Desc::kWZero : Desc::kRZero);
   const bool is_signed = data.type == DataType::kInt8;
-  const auto* const bytes = reinterpret_cast<const uint8_t*>(data.data);
-  const auto* const zeros = reinterpret_cast<const uint8_t*>(zero.data);
+  const auto* const zeros = zero.as<uint8_t>().data();
   const int64_t columns = w.columns(), size = w.depth * w.width;
   for (int64_t d = 0; d < desc.directions; ++d) {
     for (int64_t j = 0; j < columns; ++j) {
@@ -57,7 +56,8 @@ Result<Weights> pack_weights(const KernelNode& node, const Desc& desc, size_t in
       w.has_factors |= w.factors.back() != 0;
     }
   }
-  const auto pack = [&](std::byte* out) {
+  const auto pack = [&](const std::byte* weight, std::byte* out) {
+    const auto* const bytes = reinterpret_cast<const uint8_t*>(weight);
     for (int64_t d = 0; d < desc.directions; ++d) {
       auto* const panels = reinterpret_cast<uint8_t*>(out) + d * w.bytes();
       auto* const sums = reinterpret_cast<int32_t*>(panels + int8_packed_bytes(w.depth, w.width));

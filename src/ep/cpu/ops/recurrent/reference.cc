@@ -258,10 +258,12 @@ Status turn_weights(const KernelNode& node, Recurrence<C>& r) {
     const size_t count = r.directions * r.width() * columns[i];
     const ConstantRef& constant = node.constants[i + 1];
     if (constant && node.weights != nullptr) {
-      TENON_TRY_ASSIGN(
-          r.weights[i], node.weights->get(constant, "recurrent_turned", count * sizeof(C), [&](std::byte* data) {
-            turn(constant->as<T>().data(), reinterpret_cast<C*>(data), r.directions, r.width(), columns[i]);
-          }));
+      TENON_TRY_ASSIGN(r.weights[i], node.weights->get(constant, "recurrent_turned", count * sizeof(C),
+                                                       [&](const std::byte* weight, std::byte* data) {
+                                                         turn(reinterpret_cast<const T*>(weight),
+                                                              reinterpret_cast<C*>(data), r.directions, r.width(),
+                                                              columns[i]);
+                                                       }));
       continue;
     }
     r.transposed[i] = r.scratch_count;

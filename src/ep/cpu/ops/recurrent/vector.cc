@@ -356,6 +356,9 @@ class RecurrentKernel final : public Kernel {
   explicit RecurrentKernel(Plan plan) : plan_(std::move(plan)) {}
   Status run(KernelContext& context) const override { return Run(plan_, context).run(context); }
   size_t scratch_bytes() const override { return plan_.scratch.count * sizeof(float); }
+  bool reads(size_t input) const override {
+    return !(input == RecurrentDesc::kW && plan_.packed_w) && !(input == RecurrentDesc::kR && plan_.packed_r);
+  }
   std::string_view name() const override { return plan_.packed_r ? "recurrent packed f32" : "recurrent f32"; }
 
  private:
@@ -366,17 +369,17 @@ class RecurrentKernel final : public Kernel {
 Status place(const KernelNode& node, size_t input, const Plan& plan, std::string_view what, int64_t floats,
              void (*pack)(const RecurrentDesc&, const float*, float*), std::shared_ptr<const std::byte>& packed,
              int64_t& offset, Scratch& scratch) {
-  const Constant* constant = constant_input(node, input);
-  if (constant == nullptr) {
+  if (constant_input(node, input) == nullptr) {
     offset = scratch.take(floats);
     return {};
   }
   const std::string format = tenon::format("cell_{} {} {}x{}x{}{}", what, node.node->op_type, plan.directions,
                                            plan.hidden, plan.input, plan.linear_before_reset ? " linear" : "");
-  TENON_TRY_ASSIGN(packed,
-                   packed_constant(node, node.constants[input], format, floats * sizeof(float), [&](std::byte* out) {
-                     pack(plan, reinterpret_cast<const float*>(constant->data), reinterpret_cast<float*>(out));
-                   }));
+  TENON_TRY_ASSIGN(packed, packed_constant(node, node.constants[input], format, floats * sizeof(float),
+                                           [&](const std::byte* weight, std::byte* out) {
+                                             pack(plan, reinterpret_cast<const float*>(weight),
+                                                  reinterpret_cast<float*>(out));
+                                           }));
   return {};
 }
 
