@@ -26,6 +26,14 @@ TEST(Gemm, LeavesScaledWholeNumbersToTheReference) {
   }
 }
 
+TEST(RecurrentWeights, SubnormalValuesAreZero) {
+  TestNode test("RNN", "", 14);
+  test.node().set_int("hidden_size", 2);
+  test.input({1, 1, 2}, {1e3f, 1e3f}).input({1, 2, 2}, std::vector<float>(4, 1e-39f), true);
+  test.input({1, 2, 2}, std::vector<float>(4, 1e-39f), true).output({1, 1, 1, 2});
+  for (const float value : test.run(1)) EXPECT_EQ(value, 0.0f);
+}
+
 TEST(FusedMatMul, RefusesAnUnknownActivation) {
   TestNode test("MatMul", "tenon", 1);
   test.node().set_string("activation", "wish");

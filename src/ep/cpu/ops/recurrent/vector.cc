@@ -105,9 +105,9 @@ class Run {
 
  private:
   const float* packed(const KernelContext& context, const std::shared_ptr<const std::byte>& constant, size_t input,
-                      int64_t offset, void (*pack)(const RecurrentDesc&, const float*, float*)) const {
+                      int64_t offset, PackCell* pack) const {
     if (constant) return reinterpret_cast<const float*>(constant.get());
-    pack(p_, context.input<float>(input), scratch_ + offset);
+    pack(p_, context.input<float>(input), scratch_ + offset, &pool_);
     return scratch_ + offset;
   }
 
@@ -367,8 +367,7 @@ class RecurrentKernel final : public Kernel {
 
 // Packs a constant now, or finds room to pack it in each run.
 Status place(const KernelNode& node, size_t input, const Plan& plan, std::string_view what, int64_t floats,
-             void (*pack)(const RecurrentDesc&, const float*, float*), std::shared_ptr<const std::byte>& packed,
-             int64_t& offset, Scratch& scratch) {
+             PackCell* pack, std::shared_ptr<const std::byte>& packed, int64_t& offset, Scratch& scratch) {
   if (constant_input(node, input) == nullptr) {
     offset = scratch.take(floats);
     return {};
@@ -378,7 +377,7 @@ Status place(const KernelNode& node, size_t input, const Plan& plan, std::string
   TENON_TRY_ASSIGN(packed, packed_constant(node, node.constants[input], format, floats * sizeof(float),
                                            [&](const std::byte* weight, std::byte* out) {
                                              pack(plan, reinterpret_cast<const float*>(weight),
-                                                  reinterpret_cast<float*>(out));
+                                                  reinterpret_cast<float*>(out), node.pool);
                                            }));
   return {};
 }

@@ -2,20 +2,27 @@
 
 #include <algorithm>
 
+#include "ep/cpu/ops/vector_kernel.h"
+
 namespace tenon::cpu::nn {
 
 namespace {
 
 // Gates [first, last) of all blocks, from [gates * hidden][depth] rows.
 void pack_gates(const RecurrentDesc& desc, const float* weights, int64_t depth, int64_t first, int64_t last,
-                float* packed) {
-  const int64_t blocks = gemm_panels(desc.hidden);
-  for (int64_t block = 0; block < blocks; ++block) {
-    for (int64_t gate = first; gate < last; ++gate, packed += depth * kGemmPanel) {
-      const int64_t unit = block * kCellBlock, columns = std::min(kCellBlock, desc.hidden - unit);
-      gemm_table().pack(weights + (gate * desc.hidden + unit) * depth, 1, depth, depth, columns, 0, 1, packed);
+                float* packed, ThreadPool* pool) {
+  const int64_t gates = last - first, panels = gemm_panels(desc.hidden) * gates;
+  const auto pack = [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t unit = i / gates * kCellBlock, gate = first + i % gates;
+      float* const panel = packed + i * depth * kGemmPanel;
+      gemm_table().pack(weights + (gate * desc.hidden + unit) * depth, 1, depth, depth,
+                        std::min(kCellBlock, desc.hidden - unit), 0, 1, panel);
+      clear_subnormals({panel, static_cast<size_t>(depth * kGemmPanel)});
     }
-  }
+  };
+  if (pool == nullptr) return pack(0, panels);
+  pool->parallel_for(panels, std::max<int64_t>(1, 1024 / std::max<int64_t>(1, depth)), pack);
 }
 
 }  // namespace
@@ -29,27 +36,27 @@ CellSizes::CellSizes(const RecurrentDesc& desc)
       packed_r(row * desc.hidden),
       bias(2 * row) {}
 
-void pack_cell_w(const RecurrentDesc& desc, const float* w, float* packed) {
+void pack_cell_w(const RecurrentDesc& desc, const float* w, float* packed, ThreadPool* pool) {
   const CellSizes sizes(desc);
   for (int64_t d = 0; d < desc.directions; ++d)
-    pack_gates(desc, w + d * desc.width() * desc.input, desc.input, 0, desc.gates, packed + d * sizes.packed_w);
+    pack_gates(desc, w + d * desc.width() * desc.input, desc.input, 0, desc.gates, packed + d * sizes.packed_w, pool);
 }
 
-void pack_cell_r(const RecurrentDesc& desc, const float* r, float* packed) {
+void pack_cell_r(const RecurrentDesc& desc, const float* r, float* packed, ThreadPool* pool) {
   const CellSizes sizes(desc);
   for (int64_t d = 0; d < desc.directions; ++d) {
     const float* const from = r + d * desc.width() * desc.hidden;
     float* const to = packed + d * sizes.packed_r;
     if (sizes.hidden_apart) {
-      pack_gates(desc, from, desc.hidden, 0, 2, to);
-      pack_gates(desc, from, desc.hidden, 2, 3, to + 2 * sizes.state * desc.hidden);
+      pack_gates(desc, from, desc.hidden, 0, 2, to, pool);
+      pack_gates(desc, from, desc.hidden, 2, 3, to + 2 * sizes.state * desc.hidden, pool);
     } else {
-      pack_gates(desc, from, desc.hidden, 0, desc.gates, to);
+      pack_gates(desc, from, desc.hidden, 0, desc.gates, to, pool);
     }
   }
 }
 
-void pack_cell_bias(const RecurrentDesc& desc, const float* bias, float* packed) {
+void pack_cell_bias(const RecurrentDesc& desc, const float* bias, float* packed, ThreadPool*) {
   const CellSizes sizes(desc);
   std::fill_n(packed, desc.directions * sizes.bias, 0.0f);
   for (int64_t d = 0; d < desc.directions && bias != nullptr; ++d) {
@@ -70,7 +77,7 @@ void pack_cell_bias(const RecurrentDesc& desc, const float* bias, float* packed)
   }
 }
 
-void pack_cell_peepholes(const RecurrentDesc& desc, const float* peepholes, float* packed) {
+void pack_cell_peepholes(const RecurrentDesc& desc, const float* peepholes, float* packed, ThreadPool*) {
   const CellSizes sizes(desc);
   std::fill_n(packed, 3 * desc.directions * sizes.state, 0.0f);
   for (int64_t i = 0; i < 3 * desc.directions; ++i)

@@ -26,11 +26,12 @@ struct CellSizes {
   int64_t bias;  // two rows: for the product with X and for that with the state
 };
 
-void pack_cell_w(const RecurrentDesc& desc, const float* w, float* packed);
-void pack_cell_r(const RecurrentDesc& desc, const float* r, float* packed);
-// `bias` may be null.
-void pack_cell_bias(const RecurrentDesc& desc, const float* bias, float* packed);
+// W and R without subnormal numbers. On the pool if there is one.
+using PackCell = void(const RecurrentDesc& desc, const float* from, float* packed, ThreadPool* pool);
+PackCell pack_cell_w, pack_cell_r;
+// `from` may be null.
+PackCell pack_cell_bias;
 // The three peepholes of each direction, as states.
-void pack_cell_peepholes(const RecurrentDesc& desc, const float* peepholes, float* packed);
+PackCell pack_cell_peepholes;
 
 }  // namespace tenon::cpu::nn
