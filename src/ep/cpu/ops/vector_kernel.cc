@@ -1,6 +1,8 @@
 #include "ep/cpu/ops/vector_kernel.h"
 
+#include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -49,6 +51,26 @@ void clear_subnormals(std::span<float> numbers) {
     const auto bits = std::bit_cast<uint32_t>(number);
     number = std::bit_cast<float>((bits & kExponent) == 0 ? 0 : bits);
   }
+}
+
+Result<std::shared_ptr<const std::byte>> cleared_constant(const KernelNode& node, size_t index) {
+  std::shared_ptr<const std::byte> none;
+  if (constant_input(node, index) == nullptr) return none;
+  const ConstantRef& constant = node.constants[index];
+  const size_t count = constant->size_bytes / sizeof(float);
+  const auto look = [&](const std::byte* weight, std::byte* found) {
+    const std::span numbers(reinterpret_cast<const float*>(weight), count);
+    *found = static_cast<std::byte>(
+        std::any_of(numbers.begin(), numbers.end(), [](float x) { return std::fpclassify(x) == FP_SUBNORMAL; }));
+  };
+  TENON_TRY_ASSIGN(const std::shared_ptr<const std::byte> found,
+                   packed_constant(node, constant, "has subnormal numbers", 1, look));
+  if (*found == std::byte{0}) return none;
+  const auto clear = [&](const std::byte* weight, std::byte* out) {
+    std::memcpy(out, weight, constant->size_bytes);
+    clear_subnormals({reinterpret_cast<float*>(out), count});
+  };
+  return packed_constant(node, constant, "without subnormal numbers", constant->size_bytes, clear);
 }
 
 Result<int> checked_axis(int64_t axis, int rank) {

@@ -28,6 +28,10 @@ Result<std::shared_ptr<const std::byte>> packed_constant(const KernelNode& node,
 // leaves them in weights that it has switched off (63 % of a layer of ppocr_v6_det, which then took 180 times as long).
 void clear_subnormals(std::span<float> numbers);
 
+// For a kernel that reads its weight as it lies: a copy of constant input `index` without subnormal numbers, or null if
+// the input has none of those, or is no constant.
+Result<std::shared_ptr<const std::byte>> cleared_constant(const KernelNode& node, size_t index);
+
 // `axis` in [0, rank), counted from the end if negative. Errors: out of range.
 Result<int> checked_axis(int64_t axis, int rank);
 // Product of dims [begin, end).

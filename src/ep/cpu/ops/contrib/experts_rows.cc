@@ -232,6 +232,7 @@ Result<std::unique_ptr<ExpertProduct>> make_floats(const KernelNode& node, const
       const int64_t expert = index / panels, panel = index % panels;
       float* const to = reinterpret_cast<float*>(out) + expert * each;
       gemm_table().pack(b + expert * part.n * part.k, 1, part.k, part.k, part.n, panel, panel + 1, to);
+      clear_subnormals({to + panel * part.k * kGemmPanel, static_cast<size_t>(part.k * kGemmPanel)});
     });
   };
   const std::string name = tenon::format("experts f32 {}x{}", part.k, part.n);

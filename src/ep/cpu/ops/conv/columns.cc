@@ -27,9 +27,11 @@ constexpr int64_t kLongestColumn = int64_t{1} << 20;
 
 class ConvColumns final : public Kernel {
  public:
-  ConvColumns(ConvDesc conv, const Epilogue& epilogue, int slots)
+  // `weights` take the place of the input's, unless they are null.
+  ConvColumns(ConvDesc conv, const Epilogue& epilogue, std::shared_ptr<const std::byte> weights, int slots)
       : conv_(std::move(conv)),
         epilogue_(epilogue),
+        weights_(std::move(weights)),
         taps_(conv_.window.kernel_count()),
         depth_(conv_.group_channels() * taps_),
         in_count_(conv_.window.in_count()),
@@ -56,6 +58,7 @@ class ConvColumns final : public Kernel {
     return {};
   }
   size_t scratch_bytes() const override { return slot_bytes_ * slots_; }
+  bool reads(size_t input) const override { return input != 1 || weights_ == nullptr; }
   std::string_view name() const override { return "conv columns"; }
 
  private:
@@ -67,7 +70,8 @@ class ConvColumns final : public Kernel {
     const int64_t of_image = group % conv_.group;
     fill(context.input<float>(0) + group * conv_.group_channels() * in_count_, first, outputs, columns);
     float* const y = context.output<float>(0) + group * rows * out_count_ + first;
-    gemm_table().run({.a = context.input<float>(1) + of_image * rows * depth_,
+    const float* const weights = weights_ ? reinterpret_cast<const float*>(weights_.get()) : context.input<float>(1);
+    gemm_table().run({.a = weights + of_image * rows * depth_,
                       .lda = depth_,
                       .b = columns,
                       .panel_stride = depth_ * kGemmPanel,
@@ -209,6 +213,7 @@ class ConvColumns final : public Kernel {
 
   const ConvDesc conv_;
   const Epilogue epilogue_;
+  const std::shared_ptr<const std::byte> weights_;
   bool same_ = true;            // each axis steps by 1 and keeps its size
   const int64_t taps_, depth_;  // depth_: rows of the columns
   const int64_t in_count_, out_count_;
@@ -245,7 +250,9 @@ Result<std::unique_ptr<Kernel>> create_conv_columns(const KernelNode& node) {
   if (node.node->domain == "tenon") {
     TENON_TRY_ASSIGN(epilogue, read_epilogue(*node.node));
   }
-  return std::unique_ptr<Kernel>(std::make_unique<ConvColumns>(std::move(conv), epilogue, scratch_slots(node)));
+  TENON_TRY_ASSIGN(std::shared_ptr<const std::byte> cleared, cleared_constant(node, 1));
+  return std::unique_ptr<Kernel>(
+      std::make_unique<ConvColumns>(std::move(conv), epilogue, std::move(cleared), scratch_slots(node)));
 }
 
 }  // namespace tenon::cpu::nn

@@ -28,7 +28,9 @@ struct Taps {
 
 class DeformConvKernel final : public Kernel {
  public:
-  DeformConvKernel(const Problem& problem, int64_t parts) : p_(problem), parts_(parts) {}
+  // `weights` take the place of the input's, unless they are null.
+  DeformConvKernel(const Problem& problem, std::shared_ptr<const std::byte> weights, int64_t parts)
+      : p_(problem), weights_(std::move(weights)), parts_(parts) {}
 
   Status run(KernelContext& context) const override {
     const int64_t tasks = p_.desc.batch * p_.blocks();
@@ -43,6 +45,7 @@ class DeformConvKernel final : public Kernel {
     return {};
   }
   size_t scratch_bytes() const override { return parts_ * part_bytes(); }
+  bool reads(size_t input) const override { return input != 1 || weights_ == nullptr; }
   std::string_view name() const override { return "deform_conv f32"; }
 
  private:
@@ -56,11 +59,12 @@ class DeformConvKernel final : public Kernel {
     const int64_t count = std::min(kBlock, p_.out - first), depth = p_.depth();
     fill_columns(context, n, first, count, memory);
     float* const packed = memory + columns_floats();
+    const float* const weights = weights_ ? reinterpret_cast<const float*>(weights_.get()) : context.input<float>(1);
     for (int64_t g = 0; g < desc.group; ++g) {
       gemm_table().pack(memory + g * depth * kBlock, kBlock, 1, depth, count, 0, gemm_panels(count), packed);
       const int64_t row = g * desc.group_outputs();
       float* const y = context.output<float>(0) + (n * desc.outputs + row) * p_.out + first;
-      gemm_table().run({.a = context.input<float>(1) + row * depth,
+      gemm_table().run({.a = weights + row * depth,
                         .lda = depth,
                         .b = packed,
                         .panel_stride = depth * kGemmPanel,
@@ -121,6 +125,7 @@ class DeformConvKernel final : public Kernel {
   }
 
   const Problem p_;
+  const std::shared_ptr<const std::byte> weights_;
   const int64_t parts_;
 };
 
@@ -154,7 +159,8 @@ Result<std::unique_ptr<Kernel>> create_deform_conv(const KernelNode& node) {
   const int64_t threads = node.pool != nullptr ? node.pool->threads() : 1;
   const int64_t most = std::max<int64_t>(1, problem.desc.batch * problem.blocks());
   const int64_t parts = std::min(threads == 1 ? 1 : 2 * threads, most);
-  return std::unique_ptr<Kernel>(std::make_unique<DeformConvKernel>(problem, parts));
+  TENON_TRY_ASSIGN(std::shared_ptr<const std::byte> cleared, cleared_constant(node, 1));
+  return std::unique_ptr<Kernel>(std::make_unique<DeformConvKernel>(problem, std::move(cleared), parts));
 }
 
 }  // namespace tenon::cpu::nn

@@ -26,12 +26,46 @@ TEST(Gemm, LeavesScaledWholeNumbersToTheReference) {
   }
 }
 
+// Products with subnormal numbers are slow: constant weights have none left.
+TEST(MatMulWeights, SubnormalValuesAreZero) {
+  for (const int64_t rows : {1, 40}) {
+    TestNode test("MatMul", "", 13);
+    test.input({rows, 32}, std::vector<float>(rows * 32, 1e3f));
+    test.input({32, 48}, std::vector<float>(32 * 48, -1e-39f), true).output({rows, 48});
+    for (const float value : test.run(1)) ASSERT_EQ(value, 0.0f);
+  }
+  TestNode test("MatMul", "", 13);  // those of a run count
+  test.input({1, 2}, {1e3f, 0}).input({2, 1}, {1e-39f, 0}).output({1, 1});
+  EXPECT_GT(test.run(1).at(0), 0.0f);
+}
+
+// 2^-130 is a bfloat16, in which weights of few rows are packed.
+TEST(MatMulWeights, SubnormalValuesOf16BitsAreZero) {
+  TestNode test("MatMul", "", 13);
+  std::vector<float> weights(512 * 512, 0x1p-130f);
+  weights[0] = 3.0f;
+  test.input({1, 512}, std::vector<float>(512, 1e3f)).input({512, 512}, weights, true).output({1, 512});
+  const std::vector<float> got = test.run(1);
+  EXPECT_EQ(got.at(0), 3e3f);
+  EXPECT_EQ(got.at(1), 0.0f);
+}
+
 TEST(RecurrentWeights, SubnormalValuesAreZero) {
   TestNode test("RNN", "", 14);
   test.node().set_int("hidden_size", 2);
   test.input({1, 1, 2}, {1e3f, 1e3f}).input({1, 2, 2}, std::vector<float>(4, 1e-39f), true);
   test.input({1, 2, 2}, std::vector<float>(4, 1e-39f), true).output({1, 1, 1, 2});
   for (const float value : test.run(1)) EXPECT_EQ(value, 0.0f);
+}
+
+// Weights of any number of dimensions, which are read as they lie.
+TEST(ConvColumnsWeights, SubnormalValuesAreZero) {
+  for (const float weight : {1e-39f, 1.0f}) {
+    TestNode test("Conv", "", 11);
+    test.input({1, 1, 2, 2, 2}, std::vector<float>(8, 1e3f)).input({1, 1, 1, 1, 1}, {weight}, true);
+    test.output({1, 1, 2, 2, 2});
+    for (const float value : test.run(1)) EXPECT_EQ(value, weight == 1 ? 1e3f : 0.0f);
+  }
 }
 
 TEST(FusedMatMul, RefusesAnUnknownActivation) {

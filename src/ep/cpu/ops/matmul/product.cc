@@ -17,9 +17,9 @@ namespace {
 // About 4 us of one core: below that, claiming a task costs more than it brings.
 constexpr double kLeastTaskFlops = 400e3;
 
-// All matrices of B, panel by panel, on the pool if there is one.
+// All matrices of B, panel by panel, on the pool if there is one; those of weights without subnormal numbers.
 void pack_panels(const float* b, int64_t row_stride, int64_t column_stride, const ProductProblem& p, float* packed,
-                 ThreadPool* pool) {
+                 ThreadPool* pool, bool is_weight) {
   const int64_t panels = gemm_panels(p.n);
   const auto pack = [&](int64_t begin, int64_t end) {
     while (begin < end) {
@@ -27,6 +27,8 @@ void pack_panels(const float* b, int64_t row_stride, int64_t column_stride, cons
       const int64_t last = std::min(panels, first + end - begin);
       float* const to = packed + matrix * gemm_packed_floats(p.k, p.n);
       gemm_table().pack(b + matrix * p.k * p.n, row_stride, column_stride, p.k, p.n, first, last, to);
+      const int64_t panel_floats = p.k * kGemmPanel;
+      if (is_weight) clear_subnormals({to + first * panel_floats, to + last * panel_floats});
       begin += last - first;
     }
   };
@@ -46,6 +48,7 @@ void pack_narrow_panels(const float* b, int64_t row_stride, int64_t column_strid
       const float* const from = b + matrix * p.k * p.n + i * kGemmPanel * column_stride;
       gemm_table().pack(from, row_stride, column_stride, p.k, std::min(kGemmPanel, p.n - i * kGemmPanel), 0, 1,
                         panel.data());
+      clear_subnormals(panel);
       end_floats(type, packed, matrix * gemm_packed_floats(p.k, p.n) + i * floats, floats, panel.data());
     }
   }
@@ -176,7 +179,7 @@ class ProductKernel final : public Kernel {
   const float* pack_b(KernelContext& context) const {
     float* const packed = scratch(context, b_offset_);
     const float* const b = context.input<float>(1);
-    pack_panels(b, p_.trans_b ? 1 : p_.n, p_.trans_b ? p_.k : 1, p_, packed, context.pool);
+    pack_panels(b, p_.trans_b ? 1 : p_.n, p_.trans_b ? p_.k : 1, p_, packed, context.pool, false);
     return packed;
   }
 
@@ -257,7 +260,7 @@ Result<std::unique_ptr<Kernel>> make_product(const KernelNode& node, ProductProb
       if (is_narrow(type)) {
         pack_narrow_panels(b, row_stride, column_stride, problem, type, reinterpret_cast<uint16_t*>(out));
       } else {
-        pack_panels(b, row_stride, column_stride, problem, reinterpret_cast<float*>(out), node.pool);
+        pack_panels(b, row_stride, column_stride, problem, reinterpret_cast<float*>(out), node.pool, true);
       }
     };
     const size_t packed_bytes = is_narrow(type) ? *bytes / 2 : *bytes;
