@@ -1,6 +1,7 @@
 #include "plan/fold_rules.h"
 
 #include <algorithm>
+#include <cstring>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -33,21 +34,21 @@ bool is_one_of(std::string_view op, std::initializer_list<std::string_view> name
 // Every element of a constant of a plain numeric type equals `number`.
 bool every_element_is(const ConstantRef& constant, double number) {
   if (!constant || constant->size_bytes == 0) return false;
-  auto all = [&](auto elements) {
-    using T = typename decltype(elements)::value_type;
-    // Large constants are no neutral elements in practice; looking through them costs load time.
-    if (elements.size() > 4096) return false;
-    return std::all_of(elements.begin(), elements.end(), [&](T e) { return static_cast<double>(e) == number; });
+  // Weights differ in the first element, and are left where they lie.
+  auto all = [&]<typename T>(T first) {
+    std::memcpy(&first, constant->data.stored(), sizeof(T));
+    const auto equal = [&](T e) { return static_cast<double>(e) == number; };
+    return equal(first) && std::ranges::all_of(constant->as<T>(), equal);
   };
   switch (constant->type) {
     case DataType::kFloat:
-      return all(constant->as<float>());
+      return all(float{});
     case DataType::kDouble:
-      return all(constant->as<double>());
+      return all(double{});
     case DataType::kInt64:
-      return all(constant->as<int64_t>());
+      return all(int64_t{});
     case DataType::kInt32:
-      return all(constant->as<int32_t>());
+      return all(int32_t{});
     default:
       return false;
   }

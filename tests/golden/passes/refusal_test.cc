@@ -251,5 +251,17 @@ TEST(Refusal, AnAdditionOfZeroThatBroadcastsStays) {
   EXPECT_EQ(operators_after(m), "Add");
 }
 
+// piper_vits adds a tensor of zeros in each of 16 layers, made anew for each size.
+TEST(Refusal, AnAdditionStaysIfOneOfManyNumbersIsNotZero) {
+  for (const bool all : {true, false}) {
+    GraphMaker m;
+    std::vector<float> numbers(8192, 0.0f);
+    if (!all) numbers.back() = 1;
+    ValueId x = m.input("x", {"2", "4096"});
+    m.output(m.node("Neg", {m.node("Add", {x, m.floats("c", {2, 4096}, numbers)})}));
+    EXPECT_EQ(operators_after(m), all ? "Neg" : "Add Neg");
+  }
+}
+
 }  // namespace
 }  // namespace tenon
