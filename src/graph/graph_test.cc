@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "graph/unused_values.h"
+
 namespace tenon {
 namespace {
 
@@ -103,6 +105,40 @@ TEST(RemoveDeadNodes, KeepsWhatAnOutputNeeds) {
   EXPECT_THAT(node_names(graph), ElementsAre("a", "b"));
   EXPECT_THAT(graph.producers(), ElementsAre(kNoNode, NodeId(0), NodeId(1), kNoNode, kNoNode));
   EXPECT_THAT(graph.use_counts(), ElementsAre(1, 1, 1, 0, 0));
+}
+
+// Plans of many sizes would keep what was folded away for each.
+TEST(DropUnusedValues, NumbersTheOthersAnew) {
+  Graph graph;
+  std::byte* data = nullptr;
+  const ConstantRef weight = make_constant(DataType::kFloat, {4}, &data).value();
+  graph.add_constant("w", weight);
+  const ValueId x = add(graph, "x");
+  add(graph, "gone");
+  const ValueId y = add(graph, "y");
+  graph.inputs = {x};
+  graph.outputs = {y};
+  graph.nodes = {make_node("y", "Add", {x, kNoValue}, {y})};
+  EXPECT_THAT(drop_unused_values(graph), ElementsAre(kNoValue, ValueId(0), kNoValue, ValueId(1)));
+  EXPECT_EQ(weight.use_count(), 1);
+  EXPECT_EQ(graph.values.size(), 2u);
+  EXPECT_EQ(graph.value(graph.inputs[0]).name, "x");
+  EXPECT_EQ(graph.value(graph.nodes[NodeId(0)].outputs[0]).name, "y");
+  EXPECT_THAT(graph.nodes[NodeId(0)].inputs, ElementsAre(ValueId(0), kNoValue));
+}
+
+TEST(DropUnusedValues, KeepsTheIdsThatABodyCaptures) {
+  Graph graph;
+  const ValueId unused = add(graph, "unused"), x = add(graph, "x"), y = add(graph, "y");
+  auto body = std::make_shared<Graph>();
+  body->captures = {{x, add(*body, "inner")}};
+  Node branch = make_node("if", "If", {}, {y});
+  branch.attributes = {Attribute{.name = "then_branch", .kind = AttributeKind::kGraph, .graph = body}};
+  graph.nodes = {branch};
+  graph.outputs = {y};
+  EXPECT_THAT(drop_unused_values(graph), ElementsAre(unused, x, y));
+  EXPECT_EQ(graph.value(unused).name, "");
+  EXPECT_EQ(graph.value(x).name, "x");
 }
 
 TEST(MakeConstant, RefusesWhatHasNoSizeOrTooLargeASize) {

@@ -4,6 +4,7 @@
 #include <array>
 #include <string_view>
 
+#include "graph/unused_values.h"
 #include "ops/shape_inference.h"
 #include "plan/control_flow.h"
 #include "plan/regions.h"
@@ -95,6 +96,7 @@ class Cutter {
     }
     if (!any_rest) {
       result.now = std::move(graph_);
+      drop_unused_values(result.now);
       result.output_slots = std::move(output_slots_);
       return result;
     }
@@ -133,6 +135,10 @@ class Cutter {
     }
     now.remove_dead_nodes();
     cut.rest.remove_dead_nodes();
+    // What passes have folded away would stay as long as the plan.
+    drop_unused_values(cut.rest);
+    const PerValue<ValueId> moved = drop_unused_values(now);
+    for (ValueId& id : result.cut_values) id = moved[id];
     return result;
   }
 

@@ -1,0 +1,12 @@
+// Frees what passes leave behind in a graph that is kept.
+#pragma once
+
+#include "graph/graph.h"
+
+namespace tenon {
+
+// Drops the values that no node, input or output names, and their constants. The others get new ids in the same order,
+// unless bodies capture values by their ids. The result has the new id of each value, kNoValue for a dropped one.
+PerValue<ValueId> drop_unused_values(Graph& graph);
+
+}  // namespace tenon
