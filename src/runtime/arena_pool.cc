@@ -7,6 +7,20 @@
 
 namespace tenon {
 
+namespace {
+
+// A smaller one is not worth a second.
+constexpr size_t kShared = 1 << 20;
+// What is larger is kept for the plans that need it: else they would make another.
+constexpr size_t kMostTimes = 4;
+
+bool fits(const Arena& arena, size_t size_bytes, const std::byte* hint) {
+  if (arena.size_bytes < size_bytes) return false;
+  return arena.memory.get() == hint || arena.size_bytes <= kShared || arena.size_bytes / kMostTimes <= size_bytes;
+}
+
+}  // namespace
+
 void ArenaPool::collect(Idle& idle) const {
   for (Arena arena; slots_.take_any(arena);) idle.push_back(std::exchange(arena, {}));
 }
@@ -15,21 +29,22 @@ void ArenaPool::spread(Idle& idle) const {
   while (!idle.empty() && slots_.give(idle.back().memory.get(), idle.back())) idle.pop_back();
 }
 
-// The arena at `hint`, else the smallest that is large enough. Where none is, the smallest of all is `replaced`.
+// The arena at `hint`, else the smallest that fits. Where none does, the largest of the smaller ones is `replaced`, so
+// that sizes which grow from run to run leave none behind.
 Arena ArenaPool::choose(size_t size_bytes, const std::byte* hint, Arena& replaced) {
   auto idle = more_.lock();
   collect(*idle);
   auto best = idle->end();
-  auto smallest = idle->end();
+  auto smaller = idle->end();
   for (auto it = idle->begin(); it != idle->end(); ++it) {
-    if (smallest == idle->end() || it->size_bytes < smallest->size_bytes) smallest = it;
-    if (it->size_bytes < size_bytes) continue;
+    if (it->size_bytes < size_bytes && (smaller == idle->end() || it->size_bytes > smaller->size_bytes)) smaller = it;
+    if (!fits(*it, size_bytes, hint)) continue;
     const bool better = best == idle->end() || it->memory.get() == hint ||
                         (best->memory.get() != hint && it->size_bytes < best->size_bytes);
     if (better) best = it;
   }
   Arena arena;
-  const auto taken = best != idle->end() ? best : smallest;
+  const auto taken = best != idle->end() ? best : smaller;
   if (taken != idle->end()) {
     (best != idle->end() ? arena : replaced) = std::move(*taken);
     *taken = std::move(idle->back());
