@@ -53,6 +53,21 @@ TEST(ConvWeights, SubnormalValuesAreZero) {
   }
 }
 
+// Winograd takes several times the weight's memory: few tiles do not pay for what no cache holds.
+TEST(ConvMatch, FewTilesOfALineKeepFarWeightsPlain) {
+  struct Case {
+    int64_t channels, width;
+    bool winograd;
+  };
+  for (const Case& q : {Case{64, 120, true}, Case{384, 120, false}, Case{384, 400, true}}) {
+    ConvNode node("Conv", "", 11);
+    node.input({1, q.channels, q.width}, std::vector<float>(q.channels * q.width));
+    node.constant({q.channels, q.channels, 3}, std::vector<float>(q.channels * q.channels * 3));
+    node.output({1, q.channels, q.width}).node().set_ints("pads", {1, 1});
+    EXPECT_EQ(node.create().value()->name() == "conv_line_winograd", q.winograd) << q.channels << " x " << q.width;
+  }
+}
+
 TEST(ConvMatch, RefusesWhatItCannotDo) {
   std::mt19937 random(1);
   ConvNode cube("Conv", "", 11);
