@@ -72,7 +72,7 @@ Result<NGramHashDesc> read_ngram_hash(const Node& node, std::span<const Shape> i
   const int64_t before = desc.largest - 1, hashes = before * desc.heads;
   const size_t more = packed ? 1 : 0;
   const auto fits = [&](size_t input, const Shape& shape) {
-    return input >= inputs.size() || inputs[input].rank() == 0 || inputs[input] == shape;
+    return input >= inputs.size() || node.input(input) == kNoValue || inputs[input] == shape;
   };
   TENON_INVALID_IF(inputs[1].element_count() < desc.largest || inputs[2] != Shape{hashes} ||
                        !fits(3 + more, Shape{desc.batch, before}) || !fits(4 + more, Shape{hashes}) ||

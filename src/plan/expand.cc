@@ -193,6 +193,18 @@ bool may_change(const Node& node) {
                                                         [](const Attribute& one) { return one.graph != nullptr; });
 }
 
+// Attributes decide whether some operators have an output at all.
+Status check_outputs(Expansion& to) {
+  const std::vector<ValueId>& outputs = to.node().outputs;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const bool made = outputs[i] == kNoValue || std::ranges::any_of(to.nodes(), [&](const Node& one) {
+                        return std::ranges::find(one.outputs, outputs[i]) != one.outputs.end();
+                      });
+    TENON_INVALID_IF(!made, "{} has no output {} with these attributes and inputs.", to.node().op_type, i);
+  }
+  return {};
+}
+
 }  // namespace
 
 }  // namespace expand
@@ -222,6 +234,7 @@ Status expand_operators(Graph& graph) {
       expansion(to);
       TENON_TRY_CONTEXT(to.status(), "while expanding {}", node.label(graph));
       if (!to.nodes().empty()) {
+        TENON_TRY_CONTEXT(expand::check_outputs(to), "while expanding {}", node.label(graph));
         for (Node& one : to.nodes()) nodes.push_back(std::move(one));
         changed = true;
         continue;

@@ -29,6 +29,14 @@ void simplified_layer_norm(Expansion& to) {
 
 // input + skip + bias, into output 3 if it is read.
 ValueId skip_sum(Expansion& to, size_t bias) {
+  // The sum has the input's shape.
+  const int rank = to.rank(to.in(0));
+  for (int axis = -1; rank >= 0 && axis >= -to.rank(to.in(1)); --axis) {
+    const int64_t size = axis < -rank ? 1 : to.known_size(to.in(0), axis), of_skip = to.known_size(to.in(1), axis);
+    if (size < 0 || of_skip <= 1 || of_skip == size) continue;
+    to.fail(invalid_argument("{} has a skip {} for an input {}.", to.node().op_type, to.value(to.in(1)).type_text(),
+                             to.value(to.in(0)).type_text()));
+  }
   const bool more = to.has(bias);
   // The bias belongs to the projection before, which takes it in.
   const ValueId input = more ? to.add("Add", {to.in(0), to.in(bias)}) : to.in(0);
@@ -73,10 +81,12 @@ void embed_layer_norm(Expansion& to) {
            {integer("axis", -1), number("epsilon", to.attributes().number("epsilon"))}, to.out(0));
   }
   if (to.out(1) == kNoValue) return;
-  // How many tokens are no padding.
+  // How many tokens are no padding: their mask is 1.
   const ValueId batches = to.sizes(ids, 0, 1);
   if (to.has(7)) {
-    to.add("ReduceSum", {to.in(7), to.constant({1})}, {integer("keepdims", 0)}, to.out(1));
+    const ValueId one = to.cast(to.constant(std::array<int64_t, 1>{1}, true), DataType::kInt32);
+    const ValueId tokens = to.cast(to.add("Equal", {to.in(7), one}), DataType::kInt32);
+    to.add("ReduceSum", {tokens, to.constant({1})}, {integer("keepdims", 0)}, to.out(1));
   } else {
     to.add("Expand", {to.cast(to.constant({0}), DataType::kInt32), batches}, {}, to.out(1));
   }

@@ -95,7 +95,11 @@ def work(job, jobs, options, results):
                     continue
                 if problem is not None:
                     problems.append(problem)
-            found, compared = verdicts.check(problems, oracle, folder) if problems else ([], 0)
+            try:
+                found, compared = verdicts.check(problems, oracle, folder) if problems else ([], 0)
+            except Exception as error:  # the others go on, and nobody waits for this process
+                results.put(("broken", f"{[problem.name for problem in problems]}: {type(error).__name__}: {error}"))
+                continue
             results.put(("count", len(problems), compared))
             for finding in found:
                 key = finding.key()

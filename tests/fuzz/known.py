@@ -25,7 +25,8 @@ def numbers(feed, model):
 
 
 JUMPS = {"TopK", "ArgMax", "ArgMin", "Less", "LessOrEqual", "Greater", "GreaterOrEqual", "Equal", "Floor", "Ceil", "Round", "Sign", "NonZero", "Cast", "Hardmax",
-         "QuantizeLinear", "DynamicQuantizeLinear", "DynamicQuantizeMatMul", "Unique", "Mod", "OneHot", "MaxPool", "ThresholdedRelu", "Shrink", "IsInf"}
+         "QuantizeLinear", "DynamicQuantizeLinear", "DynamicQuantizeMatMul", "Unique", "Mod", "OneHot", "MaxPool", "ThresholdedRelu", "Shrink", "IsInf",
+         "TreeEnsemble", "TreeEnsembleClassifier", "TreeEnsembleRegressor", "SVMClassifier", "LinearClassifier"}
 
 
 def arrays(feed):
@@ -66,6 +67,9 @@ def within_steps(want, have, step):
     return bool(off.max(initial=0) <= 3 * step + exact and np.mean(off > exact) <= 0.02 + 2 / max(1, off.size))
 
 
+SCALED = {"QuantizeLinear", "DequantizeLinear"}
+
+
 def odd_scales(nodes, feed, model):
     """Whether a number of a quantised operator is none, or a scale is not positive."""
     from onnx import numpy_helper
@@ -74,7 +78,7 @@ def odd_scales(nodes, feed, model):
         if "Quantize" in node.op_type or node.op_type.startswith("Q"):
             for name in node.input[1:]:
                 value = feed.get(name, held.get(name))
-                if isinstance(value, np.ndarray) and value.dtype.kind == "f" and (special([value]) or value.size == 1 and float(value.reshape(-1)[0]) <= 0):
+                if isinstance(value, np.ndarray) and value.dtype.kind == "f" and (special([value]) or (value.size == 1 or node.op_type in SCALED) and bool((value <= 0).any())):
                     return True
     return False
 
@@ -110,11 +114,30 @@ def special(values):
 # ONNX Runtime loses or keeps a NaN and an infinity in these by where it stands.
 SPECIAL = {"ReduceMax", "ReduceMin", "MaxPool", "GlobalMaxPool", "ArgMax", "ArgMin", "TopK", "Resize", "Upsample", "LRN", "LSTM", "GRU", "RNN", "Conv",
            "ConvTranspose", "Softmax", "LogSoftmax", "Cast", "GridSample", "Unique", "ThresholdedRelu", "Shrink", "Clip", "Hardmax", "RoiAlign", "Einsum",
-           "NonMaxSuppression", "DFT", "STFT", "QuantizeLinear", "DynamicQuantizeLinear", "Multinomial", "MatMul", "Gemm", "AveragePool", "LpPool", "Attention"}
+           "NonMaxSuppression", "DFT", "STFT", "QuantizeLinear", "DynamicQuantizeLinear", "Multinomial", "MatMul", "Gemm", "AveragePool", "LpPool", "Attention",
+           "MoE", "CropAndResize", "DynamicTimeWarping"}
 # Of nothing: the standard keeps no axis of 0 where ONNX Runtime does, or asks for zeros where it writes nothing.
 EMPTY = {"ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare",
          "MatMul", "Gemm", "GlobalAveragePool", "FusedMatMul", "Einsum", "ArgMax", "ArgMin", "MatMulInteger", "ConvInteger", "DynamicQuantizeLinear", "QLinearMatMul", "MatMulIntegerToFloat",
-         "DynamicQuantizeMatMul"}
+         "DynamicQuantizeMatMul", "QGemm", "LSTM", "GRU", "RNN"}
+
+
+def few_differ(want, have):
+    """Whether the shapes agree, and all but a few elements, or one in a hundred, do."""
+    return all(a.shape == b.shape and a.dtype == b.dtype and
+               np.sum(~np.isclose(a.astype(np.float64), b.astype(np.float64), rtol=1e-3, atol=2e-5 * np.abs(a.astype(np.float64)).max(initial=1), equal_nan=True))
+               <= 4 + 0.01 * a.size for a, b in zip(want, have) if isinstance(a, np.ndarray) and a.dtype.kind in "iufb")
+
+
+def worst_gap(want, have):
+    """The largest difference of floats, by the largest of their values, or 1."""
+    return max((np.abs(a.astype(np.float64) - b.astype(np.float64)).max(initial=0) / np.abs(a.astype(np.float64)).max(initial=1)
+                for a, b in zip(want, have) if isinstance(a, np.ndarray) and a.dtype.kind == "f" and a.shape == b.shape), default=0)
+
+
+def held_values(model):
+    from onnx import numpy_helper
+    return {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
 
 
 def difference(problem, feed, want, got):
@@ -193,7 +216,7 @@ def difference(problem, feed, want, got):
             continue
         if any(node.input[3:5]) and len([name for name in node.output if name]) < 3:
             return True
-        if len(nodes) == 1 and all(a.shape == b.shape for a, b in zip(want, got)) and padding_alone_differs(node, feed, model, want[0], got[0]):
+        if names <= {"GroupQueryAttention", "Constant"} and all(a.shape == b.shape for a, b in zip(want, got)) and padding_alone_differs(node, feed, model, want[0], got[0]):
             return True
     # Of beams whose scores are the same but for the last digit either goes on.
     if names & {"BeamSearch", "WhisperBeamSearch"} and len(want) > 1 and want[1].shape == got[1].shape and np.allclose(want[1], got[1], rtol=1e-3, atol=1e-3):
@@ -234,9 +257,6 @@ def difference(problem, feed, want, got):
     if any(node.op_type == "MeanVarianceNormalization" and a.name == "axes" and (len(set(a.ints)) < len(a.ints) or min(a.ints) < 0 <= max(a.ints))
            for node in nodes for a in node.attribute):
         return True
-    # ONNX Runtime's result has the input's shape where the skip has more rows.
-    if names & {"SkipLayerNormalization", "SkipSimplifiedLayerNormalization"} and want[0].shape != got[0].shape:
-        return True
     # ONNX Runtime takes the scales of the columns of one B for all.
     if "MatMulIntegerToFloat" in names and want[0].ndim > 2:
         return True
@@ -251,10 +271,51 @@ def difference(problem, feed, want, got):
     # ONNX Runtime reads what was never written.
     if any(value.size and np.abs(value[np.isfinite(value)].astype(np.float64)).max(initial=0) > 1e30 for value in floats(want)):
         return True
+    # Weights of experts that sum to a number below 0.
+    if any(node.op_type == "QMoE" and len(node.input) > 14 and node.input[14] for node in nodes):
+        return True
     # ONNX Runtime rounds the rows to int8; a token's experts hang on digits.
     if "QMoE" in names:
         return all(a.shape == b.shape and np.allclose(a.astype(np.float64), b.astype(np.float64), atol=0.02 * float(np.abs(a).max(initial=1e-3))) for a, b in zip(want, got))
     # The logarithm of 0 is no integer, and large powers are none that the type holds.
     if names & {"ReduceLogSumExp", "ReduceLogSum", "Pow"} and any(value.dtype.kind in "iu" for value in want if isinstance(value, np.ndarray)):
+        return True
+    # A comparison, a choice or a rounding of numbers that were computed hangs on their last digit.
+    if len(nodes) > 1 and names & JUMPS and few_differ(want, got):
+        return True
+    # So does a function that is steep where few of its arguments lie (Acos beside 1, Sqrt beside 0, sums that cancel).
+    if (len(nodes) > 1 or names & {"LinearRegressor", "LinearClassifier"}) and few_differ(want, got) and worst_gap(want, got) <= 1e-3:
+        return True
+    # ONNX Runtime's Sigmoid ends in 0 where the standard's has small numbers.
+    if "Sigmoid" in names and names & {"Sqrt", "Imputer", "Log", "Reciprocal"}:
+        return True
+    # Windows of integers are cut off; beside a whole number the last digit decides. Its root is that of a number below 0.
+    if names & {"HannWindow", "HammingWindow", "BlackmanWindow"} and (len(nodes) > 1 or all(is_near(a, b, 1) for a, b in zip(want, got))):
+        return True
+    # Integers that overflow wrap as in numpy; ONNX Runtime stops at the largest.
+    if names & {"ReduceSumSquare", "ReduceMean", "ReduceSum", "ReduceL1"} and any(
+            value.dtype.kind in "iu" and value.size and np.abs(value.astype(np.float64)).max() >= 2.0**31 - 1 for value in arrays(dict(enumerate(want)))):
+        return True
+    # Unsigned integers less a bias wrap; ONNX Runtime takes them for float32.
+    if "Shrink" in names and any(value.dtype.kind == "u" for value in (*want, *arrays(feed)) if isinstance(value, np.ndarray)):
+        return True
+    # A matrix that is nearly singular has no inverse in 16 bits.
+    if "Inverse" in names and halves(problem, model) and any(np.abs(value.astype(np.float64)).max(initial=0) > 50 for value in floats(want)):
+        return True
+    # In float16 ONNX Runtime's experts are zeros or those of another token (checked against numpy).
+    if "MoE" in names and halves(problem, model):
+        return True
+    # ONNX Runtime takes a bias twice where the scales of B are no constants, and gives zeros where K is no whole number of blocks
+    # (both checked against numpy).
+    if any(node.op_type == "DynamicQuantizeMatMul" and len(node.input) > 4 and node.input[4] and node.input[2] in feed for node in nodes):
+        return True
+    if any(node.op_type == "MatMulNBits" for node in nodes) and any(value.size and not value.any() for value in floats(want)):
+        return True
+    # Values on the way that are empty, seen by their shapes alone.
+    if names & EMPTY and names & {"Shape", "Size"} and names & {"Slice", "Compress", "NonZero"}:
+        return True
+    # ONNX Runtime copies where the scaled sizes are the input's.
+    if len(nodes) > 1 and any(node.op_type == "Resize" and len(node.input) > 2 and node.input[2] in held_values(model) and
+                              np.all(np.abs(held_values(model)[node.input[2]] - 1) < 0.34) for node in nodes):
         return True
     return False

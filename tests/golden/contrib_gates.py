@@ -30,6 +30,7 @@ def problems():
             bias, scale = floats(heads), floats(heads, low=-2, high=-0.1)
             found.append(problem("LinearAttentionGate", [a, bias, scale, b], outputs=2, dynamic=heads == 1))
             found.append(problem("LinearAttentionGate", [a, bias, scale], constants=(1, 2), title=np.dtype(kind).name))
+            found.append(problem("LinearAttentionGate", [a, bias.reshape(1, 1, 1, 1, -1), scale], title=f"{np.dtype(kind).name} with a bias of five dimensions"))
         found += branches(floats, kind)
         for norm in (False, True):
             for epsilon in (None, 1e-2):

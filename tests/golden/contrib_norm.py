@@ -43,4 +43,7 @@ def problems():
                 found.append(problem("EmbedLayerNormalization", [ids, segment, words, places, table, gamma, beta, None, given], outputs=3, dynamic=dynamic,
                                      constants=(2, 3, 4, 5, 6), title="sum"))
     found.append(problem("EmbedLayerNormalization", [ids, None, words, places, segments, gamma, beta], outputs=3, title="segments without their numbers"))
+    found.append(problem("EmbedLayerNormalization", [ids, kinds, words, places, segments, gamma, beta, mask * 3 - (ids == ids[0, 0])], outputs=2, title="a mask of other numbers"))
+    found.append(problem("EmbedLayerNormalization", [ids, kinds, words, places, segments, gamma, beta, np.where(mask == 0, -2, mask).astype(np.int32)], outputs=2,
+                         title="a mask of numbers below 0"))
     return found

@@ -249,6 +249,8 @@ ROWS = floats(2, 5, 16)
 TEXTS = np.array(["a b", "c"], dtype=object)
 HEADS = dict(num_heads=2, kv_num_heads=1, outputs=3)
 # (what is wrong, what the message says)
+PACKED = [np.arange(6), np.array([3, 5]), np.array([7]), np.array([0, 2, 6], np.int32)]
+NGRAMS = dict(pad_id=0, max_ngram_size=2, n_head_per_ngram=1, outputs=1)
 WRONG = [
     (problem("MultiHeadAttention", [ROWS, ROWS, ROWS], num_heads=0), '"num_heads" (0)'),
     (problem("MultiHeadAttention", [ROWS, ROWS, ROWS], num_heads=3), "does not divide into 3 heads"),
@@ -260,6 +262,11 @@ WRONG = [
     (problem("GroupQueryAttention", grouped(9, 10), title="length beyond the cache", **HEADS), "length of 10 keys"),
     (problem("GroupQueryAttention", grouped(-7, 7), title="negative length", **HEADS), "length of -6"),
     (problem("GroupQueryAttention", [*grouped(6, 7), *[None] * 7, np.ones(16, np.float32)], title="one norm", **HEADS), "a norm of its queries alone"),
+    (problem("GroupQueryAttention", grouped(6, 7), title="scores", **(HEADS | {"outputs": 4})), "has no output 3"),
+    (problem("SkipLayerNormalization", [floats(1, 3, 8), floats(2, 3, 8), floats(8)]), "has a skip float32[2,3,8] for an input float32[1,3,8]"),
+    (problem("VarlenNGramHashMapping", [*PACKED, None, None, None, np.array(1, np.int32)], **NGRAMS), "inputs that do not fit ids [6]"),
+    (problem("VarlenNGramHashMapping", [*PACKED[:3], np.array([0, 2, 5], np.int32)], **NGRAMS), "the tokens [0, 5) of 6"),
+    (problem("VarlenNGramHashMapping", [*PACKED[:3], np.array([1, 2, 6], np.int32)], **NGRAMS), "the tokens [1, 6) of 6"),
     (problem("RotaryEmbedding", [ROWS, np.array([30]), floats(32, 4), floats(32, 4)], num_heads=2), "Position 30 is not in [0, 32)"),
     (problem("RotaryEmbedding", [ROWS, np.array([[0, 1, 2, 3, -1]] * 2), floats(32, 4), floats(32, 4)], num_heads=2), "Position -1"),
     (problem("FusedConv", [floats(1, 2, 4, 4), floats(3, 2, 1, 1)], activation="Sinc"), 'the activation "Sinc"'),

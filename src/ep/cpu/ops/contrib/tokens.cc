@@ -54,6 +54,8 @@ struct NGramHash {
     Ids begins = packed ? read(3) : Ids();
     for (int64_t b = 0; !packed && b <= desc.batch; ++b) begins.push_back(b * desc.length);
     const int64_t missing = end.empty() ? desc.pad : end[0];
+    TENON_INVALID_IF(begins.front() != 0 || begins.back() != std::ssize(tokens),
+                     "The sequences have the tokens [{}, {}) of {}.", begins.front(), begins.back(), tokens.size());
     for (int64_t b = 0; b < desc.batch; ++b) {
       TENON_INVALID_IF(begins[b] < 0 || begins[b + 1] < begins[b] || begins[b + 1] > std::ssize(tokens),
                        "Sequence {} has the tokens [{}, {}) of {}.", b, begins[b], begins[b + 1], tokens.size());

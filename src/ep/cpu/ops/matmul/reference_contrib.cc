@@ -125,6 +125,11 @@ class Run {
     float value = static_cast<float>(static_cast<int32_t>(sum)) * scale;
     if (!gemm && d_.addend != kNoInput) value += p_.read_scale(context_.inputs[d_.addend], j * d_.addend_column);
     if (d_.y_scale == kNoInput) return p_.write(value, context_.outputs[0], at);
+    if (p_.y == DataType::kFloat) {
+      // Quantised, but for the zero point and the rounding.
+      context_.output<float>(0)[at] = value / context_.input<float>(d_.y_scale)[0];
+      return;
+    }
     const bool is_signed = p_.y == DataType::kInt8;
     const int32_t zero = d_.y_zero_point != kNoInput ? p_.read_y_zero(context_.inputs[d_.y_zero_point], 0) : 0;
     const float low = is_signed ? -128 : 0, high = is_signed ? 127 : 255;
