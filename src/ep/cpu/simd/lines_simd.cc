@@ -68,22 +68,20 @@ void add_rows(const float* x, int64_t x_stride, float* y, int64_t y_stride, int6
   }
 }
 
-// Columns that are worked on together: four vectors.
-constexpr int64_t kColumns = 4 * kLanes;
-
-template <bool kLargest, bool kLast>
+// kVectors vectors of columns.
+template <int kVectors, bool kLargest, bool kLast>
 void arg_block(const float* x, int64_t length, int64_t inner, int64_t* y) {
   const DF32 f;
   const DI32 d;
-  VF32 best[4];
-  VI32 at[4];
-  for (int j = 0; j < 4; ++j) {
+  VF32 best[kVectors];
+  VI32 at[kVectors];
+  for (int j = 0; j < kVectors; ++j) {
     best[j] = hn::LoadU(f, x + j * kLanes);
     at[j] = hn::Zero(d);
   }
   for (int64_t k = 1; k < length; ++k) {
     const VI32 row = hn::Set(d, static_cast<int32_t>(k));
-    for (int j = 0; j < 4; ++j) {
+    for (int j = 0; j < kVectors; ++j) {
       const VF32 v = hn::LoadU(f, x + k * inner + j * kLanes), b = best[j];
       const auto nan = hn::IsNaN(v), kept_nan = hn::IsNaN(b);
       auto takes = hn::Or(kLargest ? hn::Gt(v, b) : hn::Lt(v, b), hn::AndNot(kept_nan, nan));
@@ -92,15 +90,18 @@ void arg_block(const float* x, int64_t length, int64_t inner, int64_t* y) {
       at[j] = hn::IfThenElse(hn::RebindMask(d, takes), row, at[j]);
     }
   }
-  alignas(64) int32_t places[kColumns];
-  for (int j = 0; j < 4; ++j) hn::Store(at[j], d, places + j * kLanes);
-  for (int64_t i = 0; i < kColumns; ++i) y[i] = places[i];
+  alignas(64) int32_t places[kVectors * kLanes];
+  for (int j = 0; j < kVectors; ++j) hn::Store(at[j], d, places + j * kLanes);
+  for (int64_t i = 0; i < kVectors * kLanes; ++i) y[i] = places[i];
 }
 
 template <bool kLargest, bool kLast>
 void arg_columns_as(const float* x, int64_t length, int64_t inner, int64_t columns, int64_t* y) {
+  constexpr int kVectors = 4;
   int64_t i = 0;
-  for (; i + kColumns <= columns; i += kColumns) arg_block<kLargest, kLast>(x + i, length, inner, y + i);
+  for (; i + kVectors * kLanes <= columns; i += kVectors * kLanes)
+    arg_block<kVectors, kLargest, kLast>(x + i, length, inner, y + i);
+  for (; i + kLanes <= columns; i += kLanes) arg_block<1, kLargest, kLast>(x + i, length, inner, y + i);
   for (; i < columns; ++i) {
     int64_t best = 0;
     for (int64_t k = 1; k < length; ++k) {
@@ -119,7 +120,6 @@ void arg_columns(const float* x, int64_t length, int64_t inner, int64_t columns,
   arg_columns_as<false, false>(x, length, inner, columns, y);
 }
 
-// kVectors vectors of columns.
 template <int kVectors>
 void distances_of(const float* x, const float* columns, int64_t stride, int64_t length, float* y) {
   const DF32 f;

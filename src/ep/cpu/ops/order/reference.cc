@@ -296,12 +296,12 @@ Result<RefImpl> make_scan(RefNode& node) {
   impl.run = [chosen, read, x, desc = read_cumulative(*node.node)](KernelContext& context) -> Status {
     TENON_TRY_ASSIGN(const int axis, resolve_axis(read(context.inputs[1], 0), x.rank()));
     const AxisSpan line = axis_span(x, axis);
-    constexpr int64_t kElements = 8192;
-    context.pool->parallel_for(
-        line.outer * line.inner, std::max<int64_t>(1, kElements / std::max<int64_t>(1, line.length)),
-        [&](int64_t begin, int64_t end) {
-          chosen(context.inputs[0], context.outputs[0], line, desc.exclusive, desc.reverse, begin, end);
-        });
+    constexpr int64_t kElements = 8192, kTogether = 512;
+    // Few lines at a time would be no vectors, and a cache line of each row.
+    const int64_t grain = std::max(line.inner > 1 ? kTogether : 1, kElements / std::max<int64_t>(1, line.length));
+    context.pool->parallel_for(line.outer * line.inner, grain, [&](int64_t begin, int64_t end) {
+      chosen(context.inputs[0], context.outputs[0], line, desc.exclusive, desc.reverse, begin, end);
+    });
     return {};
   };
   return impl;

@@ -139,10 +139,12 @@ Result<RefImpl> make_arg(RefNode& node) {
   TENON_TRY(require_output(node, 0, desc.output));
   RefImpl impl;
   impl.run = [chosen, desc](KernelContext& context) -> Status {
-    constexpr int64_t kElements = 8192;
-    context.pool->parallel_for(
-        desc.outer * desc.inner, std::max<int64_t>(1, kElements / std::max<int64_t>(1, desc.length)),
-        [&](int64_t begin, int64_t end) { chosen(context.inputs[0], context.output<int64_t>(0), desc, begin, end); });
+    constexpr int64_t kElements = 8192, kTogether = 128;
+    // Few columns at a time would be no vectors, and a cache line of each row.
+    const int64_t grain = std::max(desc.inner > 1 ? kTogether : 1, kElements / std::max<int64_t>(1, desc.length));
+    context.pool->parallel_for(desc.outer * desc.inner, grain, [&](int64_t begin, int64_t end) {
+      chosen(context.inputs[0], context.output<int64_t>(0), desc, begin, end);
+    });
     return {};
   };
   return impl;
