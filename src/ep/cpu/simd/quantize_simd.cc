@@ -95,6 +95,28 @@ void quantize(const float* x, const ByteStep& step, int64_t count, uint8_t* y) {
   quantize_by<Quotient::kDivision>(x, step, count, y);
 }
 
+void quantize_words(const float* x, const WordStep& step, int64_t count, uint16_t* y) {
+  const DF32 f;
+  const DI32 i32;
+  const hn::Rebind<uint16_t, DI32> u16;
+  const auto scale = hn::Set(f, step.scale), low = hn::Set(f, -step.zero), high = hn::Set(f, 65535.0f - step.zero);
+  const auto zero = hn::Set(i32, static_cast<int32_t>(step.zero));
+  const auto words_of = [&](VF32 part) {
+    // Of a NaN and a number, Max gives its second operand, or the number.
+    const VI32 rounded = nearest_small(hn::Min(hn::Max(hn::Div(part, scale), low), high));
+    const auto q = hn::BitCast(hn::RebindToUnsigned<DI32>(), hn::Add(rounded, zero));
+    return hn::Xor(hn::TruncateTo(u16, q), hn::Set(u16, step.flip));
+  };
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) hn::StoreU(words_of(hn::LoadU(f, x + i)), u16, y + i);
+  if (i == count) return;
+  alignas(64) float rest[kLanes] = {};
+  alignas(64) uint16_t words[kLanes];
+  for (int64_t j = i; j < count; ++j) rest[j - i] = x[j];
+  hn::StoreU(words_of(hn::Load(f, rest)), u16, words);
+  for (int64_t j = i; j < count; ++j) y[j] = words[j - i];
+}
+
 void dequantize(const uint8_t* x, const ByteStep& step, int64_t count, float* y) {
   int64_t i = 0;
   for (; i + kLanes <= count; i += kLanes) hn::StoreU(floats_of(hn::LoadU(DU8(), x + i), step), DF32(), y + i);
@@ -161,6 +183,6 @@ uint64_t sum(const uint8_t* x, uint8_t flip, int64_t count) {
 }  // namespace
 
 extern const QuantizeTable quantize_table;
-const QuantizeTable quantize_table = {&quantize, &dequantize, &extremes, &lookup, &sum};
+const QuantizeTable quantize_table = {&quantize, &quantize_words, &dequantize, &extremes, &lookup, &sum};
 
 }  // namespace tenon::cpu::TENON_ISA_NAMESPACE

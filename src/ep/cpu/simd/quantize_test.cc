@@ -46,6 +46,27 @@ TEST_P(Quantize, BytesAreThoseOfTheQuotient) {
   }
 }
 
+TEST_P(Quantize, WordsAreThoseOfTheQuotient) {
+  std::mt19937 random(2);
+  std::uniform_real_distribution<float> spread(-80000, 80000);
+  for (float scale : {0.03f, 1.0f / 3, 1.0f, 1e-20f, 3e20f}) {
+    std::vector<float> x = {0, -0.0f, kInf, -kInf, NAN, std::numeric_limits<float>::max(), 1e-45f};
+    for (float around : {-65536.0f, -65535.5f, -32768.5f, -1.5f, -0.5f, 0.5f, 1.5f, 32767.5f, 65534.5f, 65535.5f})
+      x.push_back(around * scale);
+    for (int i = 0; i < 1000; ++i) x.push_back(spread(random) * scale);
+    for (const WordStep& step : {WordStep{scale, 0, 0}, WordStep{scale, 30117, 0}, WordStep{scale, 32768, 0x8000}}) {
+      std::vector<uint16_t> y(x.size() + 1, 0xa5a5);
+      quantize_table_of(GetParam()).quantize_words(x.data(), step, static_cast<int64_t>(x.size()), y.data());
+      for (size_t i = 0; i < x.size(); ++i) {
+        const float q = std::nearbyint(x[i] / step.scale) + step.zero;
+        const auto want = static_cast<uint16_t>(static_cast<int>(q > 0 ? std::min(q, 65535.0f) : 0.0f) ^ step.flip);
+        ASSERT_EQ(y[i], want) << x[i] << " / " << scale;
+      }
+      ASSERT_EQ(y.back(), 0xa5a5);
+    }
+  }
+}
+
 TEST_P(Quantize, SumsAreThoseOfTheBytes) {
   for (int64_t count : {0, 1, 15, 16, 63, 64, 65, 1000}) {
     std::vector<uint8_t> x(static_cast<size_t>(count));

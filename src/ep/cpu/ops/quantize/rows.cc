@@ -70,6 +70,39 @@ class RunKernel final : public Kernel {
   int64_t count_ = 0, run_ = 1;
 };
 
+// Runs of floats that become integers of 16 bits.
+class WordRunKernel final : public Kernel {
+ public:
+  WordRunKernel(const KernelNode& node, const QuantizationDesc& desc)
+      : desc_(desc), signed_(node.outputs[0].type == DataType::kInt16), count_(node.inputs[0].shape.element_count()) {
+    run_ = desc.granularity == QuantizationDesc::Granularity::kTensor ? std::max<int64_t>(count_, 1) : desc.inner;
+  }
+
+  Status run(KernelContext& context) const override {
+    const auto* const scales = context.input<float>(1);
+    const auto* const zeros = context.input<uint16_t>(2);
+    context.pool->parallel_for(count_, kGrain, [&](int64_t begin, int64_t end) {
+      while (begin < end) {
+        const int64_t parameter = desc_.parameter_of(begin);
+        const int64_t length = std::min(end, (begin / run_ + 1) * run_) - begin;
+        const auto flip = static_cast<uint16_t>(signed_ ? 0x8000 : 0);
+        const auto zero = static_cast<uint16_t>((zeros == nullptr ? 0 : zeros[parameter]) ^ flip);
+        const WordStep step{.scale = scales[parameter], .zero = static_cast<float>(zero), .flip = flip};
+        quantize_table().quantize_words(context.input<float>(0) + begin, step, length,
+                                        context.output<uint16_t>(0) + begin);
+        begin += length;
+      }
+    });
+    return {};
+  }
+  std::string_view name() const override { return "quantize int16"; }
+
+ private:
+  const QuantizationDesc desc_;
+  const bool signed_;
+  int64_t count_ = 0, run_ = 1;
+};
+
 // Runs of integers of 16 and 32 bits with one scale and zero point.
 class WideRunKernel final : public Kernel {
  public:
@@ -119,9 +152,8 @@ class WideRunKernel final : public Kernel {
   int64_t count_ = 0, run_ = 1;
 };
 
-bool is_wide_integer(DataType type) {
-  return type == DataType::kInt32 || type == DataType::kInt16 || type == DataType::kUint16;
-}
+bool is_word(DataType type) { return type == DataType::kInt16 || type == DataType::kUint16; }
+bool is_wide_integer(DataType type) { return type == DataType::kInt32 || is_word(type); }
 
 Result<std::unique_ptr<Kernel>> create_runs(const KernelNode& node, bool quantizes) {
   TENON_TRY_ASSIGN(const QuantizationDesc desc,
@@ -130,6 +162,8 @@ Result<std::unique_ptr<Kernel>> create_runs(const KernelNode& node, bool quantiz
                    node.inputs[0].shape.to_string(), node.outputs[0].shape.to_string());
   if (!quantizes && is_wide_integer(node.inputs[0].type))
     return std::unique_ptr<Kernel>(std::make_unique<WideRunKernel>(node, desc));
+  if (quantizes && is_word(node.outputs[0].type))
+    return std::unique_ptr<Kernel>(std::make_unique<WordRunKernel>(node, desc));
   return std::unique_ptr<Kernel>(std::make_unique<RunKernel>(node, desc, quantizes));
 }
 
@@ -200,7 +234,7 @@ Status match_quantize(const KernelNode& node) {
   const bool quantizes = node.node->op_type == "QuantizeLinear";
   const TensorSpec& bytes = quantizes ? output_spec(node, 0) : input_spec(node, 0);
   const TensorSpec& floats = quantizes ? input_spec(node, 0) : output_spec(node, 0);
-  TENON_UNSUPPORTED_IF(!(is_byte(bytes) || (!quantizes && is_wide_integer(bytes.type))) ||
+  TENON_UNSUPPORTED_IF(!(is_byte(bytes) || (quantizes ? is_word(bytes.type) : is_wide_integer(bytes.type))) ||
                            floats.type != DataType::kFloat || input_spec(node, 1).type != DataType::kFloat,
                        "{} between {} and {} has no fast kernel.", node.node->op_type, data_type_name(floats.type),
                        data_type_name(bytes.type));
