@@ -59,8 +59,10 @@ Result<std::string> quantize_expression(DataType to, bool zero_point) {
                 highest);
 }
 
-std::string dequantize_expression(bool zero_point) {
-  return zero_point ? "(float)((int)$0 - (int)$2) * $1" : "(float)(int)$0 * $1";
+std::string dequantize_expression(DataType from, bool zero_point) {
+  if (!zero_point) return "(float)(int)$0 * $1";
+  // The difference of two of 32 bits may have 33.
+  return from == DataType::kInt32 ? "(float)((long long)$0 - (long long)$2) * $1" : "(float)((int)$0 - (int)$2) * $1";
 }
 
 bool can_dequantize_on_host(const Graph& graph, const Node& node) {

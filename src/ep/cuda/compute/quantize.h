@@ -10,7 +10,7 @@ namespace tenon::cuda {
 
 // Of $0 by the scale $1 and, where there is one, the zero point $2: rounded to even, saturated.
 Result<std::string> quantize_expression(DataType to, bool zero_point);
-std::string dequantize_expression(bool zero_point);
+std::string dequantize_expression(DataType from, bool zero_point);
 
 // Whether the node is a DequantizeLinear of constants that dequantize_on_host() can compute; looks at no elements.
 bool can_dequantize_on_host(const Graph& graph, const Node& node);

@@ -244,7 +244,7 @@ class Chain {
     }
     if (node.op_type == "DequantizeLinear") {
       TENON_UNSUPPORTED_IF(!is_float(type), "{} makes {}.", to_.label(node), data_type_name(type));
-      return step(type, dequantize_expression(zero_point), std::move(arguments));
+      return step(type, dequantize_expression(to_.value(node.inputs[0]).type, zero_point), std::move(arguments));
     }
     TENON_TRY_ASSIGN(std::string expression, quantize_expression(type, zero_point));
     return step(type, std::move(expression), std::move(arguments));
