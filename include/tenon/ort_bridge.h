@@ -4,10 +4,13 @@
 #pragma once
 
 #include <memory>
+#include <span>
 
+#include "tenon/fence.h"
 #include "tenon/session.h"
 #include "tenon/tensor.h"
 
+struct OrtRunOptions;
 struct OrtSession;
 struct OrtValue;
 
@@ -25,5 +28,10 @@ TENON_API Result<OrtValue*> make_ort_value(const Tensor& tensor);
 // A view of what is in `value`: the same memory, kept alive by the view. Of a sequence, a map or an empty optional a
 // tensor of DataType::kObject. Errors: kInvalidArgument for null and for a value without memory.
 TENON_API Result<Tensor> tensor_of(const OrtValue* value);
+
+// Runs with these options wait for `waits` before they read an input, and signal `signals` when all outputs are
+// written. They replace those of earlier calls. Not while a run with the options is under way. Errors: kInvalidArgument
+// for null, and for a fence without a timeline.
+TENON_API Status set_run_fences(OrtRunOptions* options, std::span<const Fence> waits, std::span<const Fence> signals);
 
 }  // namespace tenon

@@ -20,10 +20,6 @@ const ValueInfo& input_info(const PyBinding& binding, const std::string& name) {
   raise(PyExc_RuntimeError, "Failed to find NodeArg with name: " + name + " in the def list");
 }
 
-DataType element_type_from(nb::handle given) {
-  return PyLong_Check(given.ptr()) != 0 ? static_cast<DataType>(nb::cast<int>(given)) : element_type_of_dtype(given);
-}
-
 // Memory of the caller's, which the caller keeps alive.
 Value value_at(const Device& device, nb::handle element_type, const std::vector<int64_t>& shape, uintptr_t address) {
   const DataType type = element_type_from(element_type);
@@ -42,10 +38,14 @@ void bind_input(PyBinding& binding, const std::string& name, const OrtValue* val
   check_run(api().BindInput(binding.handle.get(), name.c_str(), value));
 }
 
+// Errors: InvalidArgument in strict mode for an array that would be copied.
 void bind_array(PyBinding& binding, const std::string& name, nb::handle given) {
   const ValueInfo& info = input_info(binding, name);
   if (!is_array(given)) raise(PyExc_RuntimeError, "Unable to create OrtValue from the given python object");
-  const Value value(tensor_of_object(given, info.type, info.object, name));
+  bool copied = false;
+  const Value value(info.object == nullptr ? tensor_of_array(given, &copied)
+                                           : tensor_of_object(given, info.type, info.object, name));
+  if (copied && binding.loaded->strict && value.tensor().type() != DataType::kString) raise_copy(given, name);
   bind_input(binding, name, value.handle());
 }
 
@@ -84,14 +84,14 @@ void synchronize(PyBinding& binding, bool inputs) {
   check(status);
 }
 
-void run(const PyBinding& binding, nb::handle run_options) {
+void run(const PyBinding& binding, nb::handle run_options, nb::handle waits, nb::handle signals) {
   if (binding.loaded->forks != fork_count())
     raise(PyExc_RuntimeError, "The IOBinding was made before the process forked: make another in the child.");
-  const OrtRunOptions* options = run_options_of(run_options);
+  const SettingsLease settings(binding.loaded, run_options, waits, signals);
   OrtStatus* status = nullptr;
   {
     const nb::gil_scoped_release unlocked;
-    status = api().RunWithBinding(binding.loaded->session.get(), options, binding.handle.get());
+    status = api().RunWithBinding(binding.loaded->session.get(), settings->handle.get(), binding.handle.get());
   }
   if (status == nullptr) [[likely]]
     return;
@@ -146,7 +146,7 @@ void bind_binding(nb::module_& m) {
             check_run(api().BindOutput(binding.handle.get(), name.c_str(), value.handle()));
           },
           arg("name"), arg("ortvalue"))
-      .def("_run", &run, arg("run_options") = nb::none())
+      .def("_run", &run, arg("run_options") = nb::none(), arg("waits") = nb::none(), arg("signals") = nb::none())
       .def("synchronize_inputs", [](PyBinding& binding) { synchronize(binding, true); })
       .def("synchronize_outputs", [](PyBinding& binding) { synchronize(binding, false); })
       .def("get_outputs", &outputs, nb::sig("def get_outputs(self) -> list[OrtValue]"))

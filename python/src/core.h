@@ -4,6 +4,7 @@
 
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/map.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
@@ -84,6 +85,9 @@ OrtEnv* env();
 
 // Keeps a Python object alive for C++ code that may drop it on any thread.
 std::shared_ptr<const void> keep_alive(nb::handle object);
+
+// str() of an object.
+std::string str_of(nb::handle object);
 
 // A function of Python, or null: for a default argument.
 bool is_none(nb::handle object);

@@ -101,6 +101,8 @@ std::string take_message(OrtStatus* status) {
   return message;
 }
 
+std::string str_of(nb::handle object) { return nb::cast<std::string>(nb::str(object)); }
+
 bool is_none(nb::handle object) { return !object.is_valid() || object.is_none(); }
 
 std::shared_ptr<const void> keep_alive(nb::handle object) {

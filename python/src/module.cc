@@ -14,4 +14,5 @@ NB_MODULE(_core, m) {
   bind_options(m);
   bind_session(m);
   bind_binding(m);
+  bind_interop(m);
 }

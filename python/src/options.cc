@@ -1,6 +1,9 @@
 #include "options.h"
 
+#include <tenon/ort_bridge.h>
+
 #include <cstdlib>
+#include <span>
 
 namespace tenon::python {
 namespace {
@@ -172,6 +175,12 @@ nb::tuple reduce(const Options& options) {
                         nb::make_tuple(attributes(options), options.providers, calls));
 }
 
+const TenonCopyLedgerApi& ledgers() {
+  static const TenonCopyLedgerApi* const table = reinterpret_cast<TenonGetCopyLedgerApiFn>(
+      api().GetExperimentalFunction(TENON_GET_COPY_LEDGER_API))(TENON_COPY_LEDGER_API_VERSION);
+  return *table;
+}
+
 void set_terminate(RunSettings& run, bool value) {
   check(value ? api().RunOptionsSetTerminate(run.handle.get()) : api().RunOptionsUnsetTerminate(run.handle.get()));
   run.terminate = value;
@@ -212,6 +221,18 @@ void bind_run_options(nb::module_& m) {
       .def_prop_rw(
           "terminate", [](const RunSettings& run) { return run.terminate; }, &set_terminate,
           "True ends the runs with these options, also those under way, with the error Fail.")
+      .def_prop_rw(
+          "waits", [](const RunSettings& run) { return run.waits; },
+          [](RunSettings& run, nb::handle fences) { run.set_fences(fences, run.signals); },
+          "Runs with these options wait for these fences before they read an input.",
+          nb::for_getter(nb::sig("def waits(self, /) -> list[Fence]")),
+          nb::for_setter(nb::sig("def waits(self, fences: collections.abc.Iterable[Fence], /) -> None")))
+      .def_prop_rw(
+          "signals", [](const RunSettings& run) { return run.signals; },
+          [](RunSettings& run, nb::handle fences) { run.set_fences(run.waits, fences); },
+          "Runs with these options signal these fences when all outputs are written; a run that fails poisons them.",
+          nb::for_getter(nb::sig("def signals(self, /) -> list[Fence]")),
+          nb::for_setter(nb::sig("def signals(self, fences: collections.abc.Iterable[Fence], /) -> None")))
       .def_rw("only_execute_path_to_fetches", &RunSettings::only_execute_path_to_fetches,
               "Accepted, and without effect.")
       .def(
@@ -261,7 +282,55 @@ void bind_option_enums(nb::module_& m) {
 
 Options::Options() { check(api().CreateSessionOptions(handle.out())); }
 
-RunSettings::RunSettings() { check(api().CreateRunOptions(handle.out())); }
+RunSettings::RunSettings() {
+  check(api().CreateRunOptions(handle.out()));
+  check(ledgers().CreateLedger(&ledger_));
+  check(ledgers().SetRunLedger(handle.get(), ledger_));
+}
+
+RunSettings::~RunSettings() { ledgers().ReleaseLedger(ledger_); }
+
+void RunSettings::set_fences(nb::handle new_waits, nb::handle new_signals) {
+  nb::list kept_waits, kept_signals;
+  std::vector<Fence> wait_fences, signal_fences;
+  const auto read = [](nb::handle given, const char* what, nb::list& kept, std::vector<Fence>& fences) {
+    for (nb::handle fence : given) {
+      if (!nb::isinstance<Fence>(fence))
+        raise(PyExc_TypeError,
+              std::string(what) + " is a list of Fence, and " + nb::cast<std::string>(nb::repr(fence)) + " is none.");
+      kept.append(fence);
+      fences.push_back(nb::cast<const Fence&>(fence));
+    }
+  };
+  read(new_waits, "waits", kept_waits, wait_fences);
+  read(new_signals, "signals", kept_signals, signal_fences);
+  check(set_run_fences(handle.get(), wait_fences, signal_fences));
+  waits = std::move(kept_waits);
+  signals = std::move(kept_signals);
+}
+
+std::vector<Copy> RunSettings::take_copies() {
+  const TenonCopyRecord* records = nullptr;
+  size_t count = 0;
+  check(ledgers().GetRecords(ledger_, &records, &count));
+  std::vector<Copy> made;
+  for (const TenonCopyRecord& record : std::span(records, count))
+    made.push_back({.name = record.name,
+                    .source = record.from,
+                    .target = record.to,
+                    .reason = record.reason,
+                    .size_bytes = record.bytes,
+                    .once = record.once != 0});
+  if (count > 0) check(ledgers().ClearLedger(ledger_));
+  return made;
+}
+
+bool RunSettings::strict() const {
+  const char* value = api().GetRunConfigEntry(handle.get(), "tenon.disallow_copies");
+  if (value == nullptr) return false;
+  const std::string_view text(value);
+  return text == "1" || text == "yes" || text == "true" || text == "on";
+}
 
 OwnedSessionOptions Options::prepare(const ProviderList& session_providers, int default_threads) const {
   OwnedSessionOptions made;

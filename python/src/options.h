@@ -1,5 +1,7 @@
 #pragma once
 
+#include <tenon/copy_ledger_api.h>
+
 #include <map>
 #include <optional>
 #include <tuple>
@@ -10,6 +12,15 @@
 namespace tenon::python {
 
 using Texts = std::map<std::string, std::string>;
+
+// A copy that a run made, or that its call made of an argument.
+struct Copy {
+  std::string name;
+  std::string source, target;  // "cpu", "gpu:0 (vendor 0x10de)"
+  std::string reason;
+  size_t size_bytes = 0;
+  bool once = false;
+};
 
 enum class ExecutionOrder { kDefault = 0, kPriorityBased = 1, kMemoryEfficient = 2 };
 
@@ -53,8 +64,20 @@ struct RunSettings {
   OwnedRunOptions handle;
   bool terminate = false;
   bool only_execute_path_to_fetches = false;
+  nb::list waits, signals;  // of Fence
 
   RunSettings();
+  RunSettings(const RunSettings&) = delete;
+  RunSettings& operator=(const RunSettings&) = delete;
+  ~RunSettings();
+  void set_fences(nb::handle new_waits, nb::handle new_signals);
+  // The copies of the runs with these options since the last call.
+  std::vector<Copy> take_copies();
+  // Whether a run with these options may copy nothing.
+  bool strict() const;
+
+ private:
+  TenonCopyLedger* ledger_ = nullptr;
 };
 
 }  // namespace tenon::python

@@ -1,6 +1,7 @@
 #include "session.h"
 
 #include <tenon/ort_bridge.h>
+#include <tenon/plan_report.h>
 
 #include <pthread.h>
 
@@ -108,7 +109,7 @@ void check_complete(const Loaded& loaded, nb::dict feed) {
                               ") are missing from input feed (" + nb::cast<std::string>(nb::repr(feed.keys())) + ").");
 }
 
-void add_input(const Loaded& loaded, Call& call, const std::string& name, nb::handle given) {
+void add_input(const Loaded& loaded, Call& call, const std::string& name, nb::handle given, SettingsLease& settings) {
   const ValueInfo* info = find_info(loaded.core->inputs(), name);
   if (info == nullptr) info = find_info(loaded.core->overridable_initializers(), name);
   if (nb::isinstance<Value>(given)) {
@@ -118,8 +119,19 @@ void add_input(const Loaded& loaded, Call& call, const std::string& name, nb::ha
     if (given.is_none() && info != nullptr && !is_optional(*info))
       raise(ORT_INVALID_ARGUMENT,
             "Input \"" + name + "\" is None, and the model declares it as " + type_text(*info) + ".");
-    Tensor tensor = tensor_of_object(given, info == nullptr ? DataType::kUndefined : info->type,
-                                     info == nullptr ? nullptr : info->object, name);
+    const bool is_tensor = is_array(given) && (info == nullptr || info->object == nullptr);
+    bool copied = false;
+    Tensor tensor = is_tensor ? tensor_of_array(given, &copied)
+                              : tensor_of_object(given, info == nullptr ? DataType::kUndefined : info->type,
+                                                 info == nullptr ? nullptr : info->object, name);
+    if (copied && tensor.type() != DataType::kString) {
+      if (loaded.strict || settings->strict()) raise_copy(given, name);
+      settings.before.push_back({.name = name,
+                                 .source = "cpu",
+                                 .target = "cpu",
+                                 .reason = "not_contiguous",
+                                 .size_bytes = tensor.size_bytes()});
+    }
     call.values.emplace_back(std::move(tensor));
     call.inputs.push_back(nullptr);  // of `values`, which still grows
   }
@@ -138,10 +150,10 @@ void fill_outputs(const Loaded& loaded, Call& call, nb::handle output_names) {
   for (nb::handle name : output_names) call.output_texts.push_back(text_of(name, "outputs"));
 }
 
-void fill(const Loaded& loaded, Call& call, nb::handle output_names, nb::handle given) {
+void fill(const Loaded& loaded, Call& call, nb::handle output_names, nb::handle given, SettingsLease& settings) {
   const nb::dict feed = feed_dict(given);
   check_complete(loaded, feed);
-  for (auto [name, value] : feed) add_input(loaded, call, text_of(name, "inputs"), value);
+  for (auto [name, value] : feed) add_input(loaded, call, text_of(name, "inputs"), value, settings);
   for (const ValueInfo& info : loaded.core->inputs()) {
     if (!is_optional(info) || feed.contains(info.name.c_str())) continue;
     call.values.emplace_back(object_tensor(nullptr));
@@ -170,21 +182,35 @@ class Lease {
  public:
   explicit Lease(Loaded& loaded) : loaded_(loaded) {
     if (loaded.idle.empty()) {
-      binding_ = std::make_unique<Binding>(unwrap(loaded.core->make_binding()));
+      plain_.reset(new Loaded::Plain{.binding = unwrap(loaded.core->make_binding()), .report = {}});
     } else {
-      binding_ = std::move(loaded.idle.back());
+      plain_ = std::move(loaded.idle.back());
       loaded.idle.pop_back();
     }
   }
   Lease(const Lease&) = delete;
   Lease& operator=(const Lease&) = delete;
-  ~Lease() { loaded_.idle.push_back(std::move(binding_)); }
-  Binding& operator*() { return *binding_; }
+  ~Lease() { loaded_.idle.push_back(std::move(plain_)); }
+  Binding& binding() { return plain_->binding; }
+  RunReport& report() { return plain_->report; }
 
  private:
   Loaded& loaded_;
-  std::unique_ptr<Binding> binding_;
+  std::unique_ptr<Loaded::Plain> plain_;
 };
+
+void keep_copies(Loaded& loaded, const CopyLedger& ledger) {
+  if (ledger.records.empty() && loaded.last_copies.empty()) [[likely]]
+    return;
+  loaded.last_copies.clear();
+  for (const CopyRecord& record : ledger.records)
+    loaded.last_copies.push_back({.name = record.what,
+                                  .source = record.source.to_string(),
+                                  .target = record.target.to_string(),
+                                  .reason = std::string(copy_reason_name(record.reason)),
+                                  .size_bytes = record.bytes,
+                                  .once = record.once});
+}
 
 // Whether the model takes this type and shape as they are; what is only nearly right the C ABI looks at.
 bool fits(const ValueInfo& info, const Tensor& tensor) {
@@ -203,7 +229,7 @@ nb::object run_plain(Loaded& loaded, nb::handle output_names, nb::handle feed) {
   const std::span<const ValueInfo> infos = loaded.core->inputs();
   if (static_cast<size_t>(PyDict_Size(feed.ptr())) != infos.size()) return {};
   Lease lease(loaded);
-  Binding& binding = *lease;
+  Binding& binding = lease.binding();
   Py_ssize_t position = 0;
   PyObject* name = nullptr;
   PyObject* array = nullptr;
@@ -228,8 +254,9 @@ nb::object run_plain(Loaded& loaded, nb::handle output_names, nb::handle feed) {
   Status status;
   {
     const nb::gil_scoped_release unlocked;
-    status = loaded.core->run(binding);
+    status = loaded.core->run(binding, {.report = &lease.report()});
   }
+  keep_copies(loaded, lease.report().copies);
   check(status);
   const size_t count = all ? loaded.output_names.size() : wanted.size();
   nb::list results = nb::steal<nb::list>(PyList_New(static_cast<Py_ssize_t>(count)));
@@ -242,9 +269,12 @@ nb::object run_plain(Loaded& loaded, nb::handle output_names, nb::handle feed) {
 
 // A run on another thread, with all that it needs.
 struct AsyncRun {
+  AsyncRun(const std::shared_ptr<Loaded>& session, nb::handle run_options)
+      : loaded(session), settings(session, run_options, nb::none(), nb::none()) {}
   Call call;
   std::shared_ptr<Loaded> loaded;
-  nb::object feed, callback, user_data, options;
+  SettingsLease settings;
+  nb::object feed, callback, user_data;
 };
 
 void finish_async(void* user_data, OrtValue**, size_t, OrtStatus* status) noexcept {
@@ -329,6 +359,23 @@ nb::list assignments(const PySession& session) {
   return made;
 }
 
+// The plan for these shapes, as text and as JSON.
+nb::tuple plan(const PySession& session, const std::map<std::string, std::vector<int64_t>>& given) {
+  std::map<std::string, Shape> shapes;
+  for (const auto& [name, dims] : given) shapes.emplace(name, Shape(std::span<const int64_t>(dims)));
+  const std::shared_ptr<Session> core = session.loaded()->core;
+  std::pair<std::string, std::string> texts;
+  Status status;
+  {
+    const nb::gil_scoped_release unlocked;
+    Result<PlanReport> report = core->plan_report(shapes, {});
+    status = report.status();
+    if (status.ok()) texts = {report->to_text(), report->to_json()};
+  }
+  check(status);
+  return nb::make_tuple(texts.first, texts.second);
+}
+
 std::string end_profiling(const PySession& session) {
   char* file = nullptr;
   check(api().SessionEndProfiling(session.loaded()->session.get(), default_allocator(), &file));
@@ -359,12 +406,49 @@ std::span<const std::byte> bytes_of(nb::handle object, char** data) {
 
 }  // namespace
 
-const OrtRunOptions* run_options_of(nb::handle options) {
+void raise_copy(nb::handle array, const std::string& name) {
+  raise(ORT_INVALID_ARGUMENT,
+        "Input \"" + name + "\" would be copied, and tenon.disallow_copies is set: its array of shape " +
+            str_of(array.attr("shape")) + " has strides of " + str_of(array.attr("strides")) + " bytes and the dtype " +
+            str_of(array.attr("dtype").attr("str")) +
+            ". A run reads arrays in place that are contiguous, aligned and of the machine's byte order.");
+}
+
+SettingsLease::SettingsLease(std::shared_ptr<Loaded> loaded, nb::handle run_options, nb::handle waits,
+                             nb::handle signals)
+    : loaded_(std::move(loaded)), options_(nb::borrow(run_options)) {
+  settings_ = settings_of(run_options);
+  const bool fences = !is_none(waits) || !is_none(signals);
+  if (settings_ != nullptr) {
+    if (fences)
+      raise(PyExc_TypeError, "Fences are given to run() or are the RunOptions' (waits, signals), and not both.");
+    return;
+  }
+  if (fences) {
+    own_ = std::make_unique<RunSettings>();
+    own_->set_fences(is_none(waits) ? nb::tuple() : waits, is_none(signals) ? nb::tuple() : signals);
+  } else if (loaded_->idle_settings.empty()) {
+    own_ = std::make_unique<RunSettings>();
+  } else {
+    own_ = std::move(loaded_->idle_settings.back());
+    loaded_->idle_settings.pop_back();
+  }
+  settings_ = own_.get();
+}
+
+SettingsLease::~SettingsLease() {
+  loaded_->last_copies = std::move(before);
+  for (Copy& copy : settings_->take_copies()) loaded_->last_copies.push_back(std::move(copy));
+  if (own_ != nullptr && nb::len(own_->waits) == 0 && nb::len(own_->signals) == 0)
+    loaded_->idle_settings.push_back(std::move(own_));
+}
+
+RunSettings* settings_of(nb::handle options) {
   if (options.is_none()) return nullptr;
   if (!nb::isinstance<RunSettings>(options))
     raise(PyExc_TypeError,
           "run_options is a RunOptions or None, and this is " + nb::cast<std::string>(nb::repr(options)) + ".");
-  return nb::cast<const RunSettings&>(options).handle.get();
+  return nb::cast<RunSettings*>(options);
 }
 
 uint64_t fork_count() { return forks; }
@@ -406,21 +490,23 @@ void PySession::load(nb::handle path_or_bytes, const Options& options,
   made->plain = !options.enable_profiling && !options.has_custom_operators;
   for (const ValueSpace& space : made->core->output_spaces())
     made->plain &= devices_are_memory_compatible(space.space, MemorySpace());
+  made->strict = made->core->options().disallow_copies;
   loaded_ = std::move(made);
 }
 
-nb::object PySession::run(nb::handle output_names, nb::handle feed, nb::handle run_options) {
+nb::object PySession::run(nb::handle output_names, nb::handle feed, nb::handle run_options, nb::handle waits,
+                          nb::handle signals) {
   const std::shared_ptr<Loaded> loaded = this->loaded();
-  if (loaded->plain && run_options.is_none() && PyDict_Check(feed.ptr()) != 0) {
+  if (loaded->plain && run_options.is_none() && waits.is_none() && signals.is_none() && PyDict_Check(feed.ptr()) != 0) {
     nb::object results = run_plain(*loaded, output_names, feed);
     if (results.is_valid()) [[likely]]
       return results;
     PyErr_Clear();
   }
-  const OrtRunOptions* options = run_options_of(run_options);
+  SettingsLease settings(loaded, run_options, waits, signals);
   Call call;
-  fill(*loaded, call, output_names, feed);
-  run_call(*loaded, call, options);
+  fill(*loaded, call, output_names, feed, settings);
+  run_call(*loaded, call, settings->handle.get());
   nb::list results;
   for (size_t i = 0; i < call.outputs.size(); ++i) results.append(to_python(call.take_output(i).tensor()));
   return results;
@@ -428,10 +514,10 @@ nb::object PySession::run(nb::handle output_names, nb::handle feed, nb::handle r
 
 nb::object PySession::run_with_values(nb::handle output_names, nb::handle feed, nb::handle run_options) {
   const std::shared_ptr<Loaded> loaded = this->loaded();
-  const OrtRunOptions* options = run_options_of(run_options);
+  SettingsLease settings(loaded, run_options, nb::none(), nb::none());
   Call call;
-  fill(*loaded, call, output_names, feed);
-  run_call(*loaded, call, options);
+  fill(*loaded, call, output_names, feed, settings);
+  run_call(*loaded, call, settings->handle.get());
   nb::list results;
   for (size_t i = 0; i < call.outputs.size(); ++i) results.append(nb::cast(call.take_output(i)));
   return results;
@@ -439,18 +525,15 @@ nb::object PySession::run_with_values(nb::handle output_names, nb::handle feed, 
 
 void PySession::run_async(nb::handle output_names, nb::handle feed, nb::handle callback, nb::handle user_data,
                           nb::handle run_options) {
-  auto run = std::make_unique<AsyncRun>();
-  run->loaded = loaded();
-  const OrtRunOptions* options = run_options_of(run_options);
-  fill(*run->loaded, run->call, output_names, feed);
+  auto run = std::make_unique<AsyncRun>(loaded(), run_options);
+  fill(*run->loaded, run->call, output_names, feed, run->settings);
   run->feed = nb::borrow(feed);
   run->callback = nb::borrow(callback);
   run->user_data = nb::borrow(user_data);
-  run->options = nb::borrow(run_options);
   Call& call = run->call;
-  check(api().RunAsync(run->loaded->session.get(), options, call.input_names.data(), call.inputs.data(),
-                       call.inputs.size(), call.output_names.data(), call.output_names.size(), call.outputs.data(),
-                       finish_async, run.get()));
+  check(api().RunAsync(run->loaded->session.get(), run->settings->handle.get(), call.input_names.data(),
+                       call.inputs.data(), call.inputs.size(), call.output_names.data(), call.output_names.size(),
+                       call.outputs.data(), finish_async, run.get()));
   (void)run.release();  // the callback's
 }
 
@@ -467,11 +550,24 @@ void bind_session(nb::module_& m) {
         return "NodeArg(name='" + a.name + "', type='" + a.type +
                "', shape=" + nb::cast<std::string>(nb::repr(a.shape)) + ")";
       });
+  nb::class_<Copy>(m, "Copy", "A copy that a run made.")
+      .def_ro("name", &Copy::name, "Of the tensor, as the model has it.")
+      .def_ro("source", &Copy::source, "\"cpu\", \"gpu:0 (vendor 0x10de)\", ...")
+      .def_ro("target", &Copy::target)
+      .def_ro("reason", &Copy::reason, "\"not_contiguous\" for an argument's array, else a reason of the run's.")
+      .def_ro("size_bytes", &Copy::size_bytes)
+      .def_ro("once", &Copy::once, "Made once for the session, and in no later run.")
+      .def("__repr__", [](const Copy& c) {
+        return "Copy(name='" + c.name + "', size_bytes=" + std::to_string(c.size_bytes) + ", reason='" + c.reason +
+               "', source='" + c.source + "', target='" + c.target + "')";
+      });
   constexpr const char* kRunDoc =
       "Runs the model and returns a list of its outputs.\n\n"
       "output_names: a list of names, or None for all outputs.\n"
       "input_feed: a dictionary from names to arrays, lists, OrtValues, or dictionaries for maps.\n"
-      "run_options: RunOptions, or None.\n\n"
+      "run_options: RunOptions, or None.\n"
+      "waits: fences that the run waits for before it reads an input.\n"
+      "signals: fences that it signals when all outputs are written.\n\n"
       "Arrays that are contiguous are read where they lie; the arrays of the results are the memory that the run "
       "wrote. "
       "Other Python threads run meanwhile. Errors: ValueError for a missing input, InvalidArgument for a wrong name, "
@@ -482,10 +578,11 @@ void bind_session(nb::module_& m) {
       .def(nb::init<>())
       .def("_load", &PySession::load, arg("path_or_bytes"), arg("options"), arg("providers"), arg("default_threads"))
       .def("run", &PySession::run, arg("output_names").none(), arg("input_feed"), arg("run_options") = nb::none(),
-           kRunDoc,
+           nb::kw_only(), arg("waits") = nb::none(), arg("signals") = nb::none(), kRunDoc,
            nb::sig("def run(self, output_names: collections.abc.Sequence[str] | None, input_feed: "
-                   "collections.abc.Mapping[str, typing.Any], run_options: RunOptions | None = None) -> "
-                   "list[typing.Any]"))
+                   "collections.abc.Mapping[str, typing.Any], run_options: RunOptions | None = None, *, waits: "
+                   "collections.abc.Iterable[Fence] | None = None, signals: collections.abc.Iterable[Fence] | None = "
+                   "None) -> list[typing.Any]"))
       .def("run_with_ort_values", &PySession::run_with_values, arg("output_names").none(), arg("input_dict_ort_values"),
            arg("run_options") = nb::none(), "The same with OrtValues in and out.",
            nb::sig("def run_with_ort_values(self, output_names: collections.abc.Sequence[str] | None, "
@@ -508,6 +605,11 @@ void bind_session(nb::module_& m) {
           "get_overridable_initializers", [](const PySession& s) { return s.loaded()->overridable; },
           "Initializers that a run may replace by inputs of their names.",
           nb::sig("def get_overridable_initializers(self) -> list[NodeArg]"))
+      .def_prop_ro(
+          "last_copies", [](const PySession& s) { return s.loaded()->last_copies; },
+          "The copies that the run made which ended last, its arguments included; empty for most runs.",
+          nb::sig("def last_copies(self, /) -> list[Copy]"))
+      .def("_plan", &plan, arg("shapes"))
       .def("_metadata", &metadata)
       .def("_assignments", &assignments)
       .def(

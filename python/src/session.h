@@ -27,15 +27,24 @@ struct Loaded {
   bool plain = false;
   // How often the process had forked when the model was loaded: its threads are not in a child.
   uint64_t forks = 0;
-  // Bindings that no run uses now; guarded by the GIL.
-  std::vector<std::unique_ptr<Binding>> idle;
+  bool strict = false;  // the session's options disallow copies
+  // What no run uses now; guarded by the GIL.
+  struct Plain {
+    Binding binding;
+    RunReport report;
+  };
+  std::vector<std::unique_ptr<Plain>> idle;
+  std::vector<std::unique_ptr<RunSettings>> idle_settings;
+  // Of the run that ended last; guarded by the GIL.
+  std::vector<Copy> last_copies;
 };
 
 class PySession {
  public:
   void load(nb::handle path_or_bytes, const Options& options,
             const std::vector<std::tuple<std::string, Texts>>& providers, int default_threads);
-  nb::object run(nb::handle output_names, nb::handle feed, nb::handle run_options);
+  nb::object run(nb::handle output_names, nb::handle feed, nb::handle run_options, nb::handle waits,
+                 nb::handle signals);
   nb::object run_with_values(nb::handle output_names, nb::handle feed, nb::handle run_options);
   void run_async(nb::handle output_names, nb::handle feed, nb::handle callback, nb::handle user_data,
                  nb::handle run_options);
@@ -50,6 +59,28 @@ class PySession {
 uint64_t fork_count();
 
 // Null for None. Errors: TypeError for anything else than RunOptions.
-const OrtRunOptions* run_options_of(nb::handle options);
+RunSettings* settings_of(nb::handle options);
+// InvalidArgument: the array that is input `name` would have to be copied, and strict mode refuses that.
+[[noreturn]] void raise_copy(nb::handle array, const std::string& name);
+
+// The settings of one run: the caller's RunOptions, or some of the session's. The destructor says which copies the run
+// has made.
+class SettingsLease {
+ public:
+  SettingsLease(std::shared_ptr<Loaded> loaded, nb::handle run_options, nb::handle waits, nb::handle signals);
+  SettingsLease(const SettingsLease&) = delete;
+  SettingsLease& operator=(const SettingsLease&) = delete;
+  ~SettingsLease();
+  RunSettings& operator*() const { return *settings_; }
+  RunSettings* operator->() const { return settings_; }
+  // Copies that the call itself made.
+  std::vector<Copy> before;
+
+ private:
+  std::shared_ptr<Loaded> loaded_;
+  nb::object options_;
+  std::unique_ptr<RunSettings> own_;
+  RunSettings* settings_ = nullptr;
+};
 
 }  // namespace tenon::python

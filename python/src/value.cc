@@ -45,23 +45,6 @@ const Tensor& dense(const Value& value, const char* what) {
   return tensor;
 }
 
-Shape shape_of(const std::vector<int64_t>& dims) {
-  if (dims.size() > static_cast<size_t>(Shape::kMaxRank))
-    raise(ORT_INVALID_ARGUMENT, "A shape of " + std::to_string(dims.size()) + " dimensions is given; at most " +
-                                    std::to_string(Shape::kMaxRank) + " are allowed.");
-  return Shape(std::span<const int64_t>(dims));
-}
-
-// numpy's type or ONNX's number.
-DataType element_type_from(nb::handle given) {
-  if (PyLong_Check(given.ptr()) == 0) return element_type_of_dtype(given);
-  const auto number = nb::cast<int64_t>(given);
-  const auto type = static_cast<DataType>(number);
-  if (number <= 0 || number > 63 || data_type_bits(type) == 0 || holds_addresses(type))
-    raise(PyExc_RuntimeError, "There is no tensor of the ONNX element type " + std::to_string(number) + " here.");
-  return type;
-}
-
 Value allocate(const std::vector<int64_t>& dims, DataType type, const OrtMemoryInfo* info) {
   if (holds_addresses(type))
     raise(PyExc_RuntimeError, "Creation of OrtValues is currently only supported from non-string numpy arrays");
@@ -96,7 +79,7 @@ Value value_on(const Device& device, const std::vector<int64_t>& dims, DataType 
     for (int64_t dim : dims)
       if (dim < 0)
         raise(PyExc_RuntimeError, "Tensor shape.Size() must be >= 0, and a dimension is " + std::to_string(dim));
-    return Value(unwrap(Tensor::allocate(type, shape_of(dims))));
+    return Value(unwrap(Tensor::allocate(type, shape_of_dims(dims))));
   }
   const OwnedMemoryInfo info = memory_info_of(device);
   return allocate(dims, type, info.get());
@@ -288,6 +271,22 @@ bool is_object(const Value& value, ObjectKind kind) {
 }
 
 }  // namespace
+
+Shape shape_of_dims(const std::vector<int64_t>& dims) {
+  if (dims.size() > static_cast<size_t>(Shape::kMaxRank))
+    raise(ORT_INVALID_ARGUMENT, "A shape of " + std::to_string(dims.size()) + " dimensions is given; at most " +
+                                    std::to_string(Shape::kMaxRank) + " are allowed.");
+  return Shape(std::span<const int64_t>(dims));
+}
+
+DataType element_type_from(nb::handle given) {
+  if (PyLong_Check(given.ptr()) == 0) return element_type_of_dtype(given);
+  const auto number = nb::cast<int64_t>(given);
+  const auto type = static_cast<DataType>(number);
+  if (number <= 0 || number > 63 || data_type_bits(type) == 0 || holds_addresses(type))
+    raise(PyExc_RuntimeError, "There is no tensor of the ONNX element type " + std::to_string(number) + " here.");
+  return type;
+}
 
 std::string type_text(DataType type) {
   std::string name(data_type_name(type));

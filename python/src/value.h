@@ -54,4 +54,9 @@ struct EpDevice {
 };
 std::string device_name(const MemorySpace& space);
 
+// numpy's type or ONNX's number. Errors: RuntimeError for a type that no tensor of numbers has.
+DataType element_type_from(nb::handle given);
+// Errors: InvalidArgument for too many dimensions.
+Shape shape_of_dims(const std::vector<int64_t>& dims);
+
 }  // namespace tenon::python

@@ -19,6 +19,7 @@ from tenon._absent import (
     create_and_register_allocator_v2,
 )
 from tenon._core import (
+    Copy,
     DeviceReset,
     EngineError,
     EPFail,
@@ -26,6 +27,7 @@ from tenon._core import (
     ExecutionMode,
     ExecutionOrder,
     Fail,
+    Fence,
     GraphOptimizationLevel,
     InvalidArgument,
     InvalidGraph,
@@ -53,6 +55,7 @@ from tenon._core import (
     RuntimeException,
     SessionIOBinding,
     SessionOptions,
+    Timeline,
     get_available_providers,
     get_build_info,
     get_ep_devices,
@@ -74,6 +77,8 @@ from tenon._functions import (
     has_collective_ops,
     set_seed,
 )
+from tenon._interop import import_memory
+from tenon._plan import PlanReport
 from tenon._session import (
     InferenceSession,
     IOBinding,
@@ -87,6 +92,7 @@ from tenon._version import __version__
 
 __all__ = [
     "AdapterFormat",
+    "Copy",
     "DeviceReset",
     "EPFail",
     "EngineError",
@@ -94,6 +100,7 @@ __all__ = [
     "ExecutionMode",
     "ExecutionOrder",
     "Fail",
+    "Fence",
     "GraphOptimizationLevel",
     "IOBinding",
     "InferenceSession",
@@ -130,12 +137,14 @@ __all__ = [
     "OrtSparseFormat",
     "OrtValue",
     "OrtValueVector",
+    "PlanReport",
     "RunOptions",
     "RuntimeException",
     "Session",
     "SessionIOBinding",
     "SessionOptions",
     "SparseTensor",
+    "Timeline",
     "__version__",
     "copy_tensors",
     "create_and_register_allocator",
@@ -149,6 +158,7 @@ __all__ = [
     "get_ep_devices",
     "get_version_string",
     "has_collective_ops",
+    "import_memory",
     "install_as_onnxruntime",
     "register_execution_provider_library",
     "set_default_logger_severity",

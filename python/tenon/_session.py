@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any, Union
 
 from tenon import _core
-from tenon._core import NodeArg, OrtDevice, OrtValue, RunOptions, SessionOptions
+from tenon._core import Fence, NodeArg, OrtDevice, OrtValue, RunOptions, SessionOptions
 from tenon._functions import OrtValueVector
+from tenon._plan import PlanReport, shapes_of
 from tenon._threads import default_threads
 
 _CPU = "CPUExecutionProvider"
@@ -202,6 +203,14 @@ class InferenceSession(Session):
             for ep, nodes in self._assignments()
         ]
 
+    def explain(self, shapes: Mapping[str, Any] | None = None) -> PlanReport:
+        """The plan of runs with inputs of these shapes: steps, kernels, layouts, memory, and every copy with its reason.
+
+        shapes: for an input's name its shape or an array of that shape. Inputs that are not in it have the shape that the
+            model declares. Nothing runs. Errors: NotFound for a wrong name, InvalidArgument for a wrong or missing shape.
+        """
+        return PlanReport(*self._plan(shapes_of(shapes or {})))
+
     def get_profiling_start_time_ns(self) -> int:
         """When the profile began, as time.monotonic_ns() counts."""
         return self._profiling_start_ns()
@@ -228,14 +237,24 @@ class InferenceSession(Session):
         """A new IOBinding for this session."""
         return IOBinding(self)
 
-    def run_with_iobinding(self, iobinding: IOBinding | _core.SessionIOBinding, run_options: RunOptions | None = None) -> None:
-        """Runs the model on what is bound. Errors: RuntimeError says what is wrong with the binding or the run."""
+    def run_with_iobinding(
+        self,
+        iobinding: IOBinding | _core.SessionIOBinding,
+        run_options: RunOptions | None = None,
+        *,
+        waits: Iterable[Fence] | None = None,
+        signals: Iterable[Fence] | None = None,
+    ) -> None:
+        """Runs the model on what is bound, after the fences `waits`, and signals the fences `signals` at its end.
+
+        Errors: RuntimeError says what is wrong with the binding or the run.
+        """
         native = iobinding
         if isinstance(iobinding, IOBinding):
             if iobinding._session is not self:
                 raise ValueError("IOBinding must be used with the session that created it.")
             native = iobinding._iobinding
-        native._run(run_options)
+        native._run(run_options, waits, signals)
 
     def run_with_ortvaluevector(
         self,

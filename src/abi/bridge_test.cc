@@ -4,6 +4,7 @@
 
 #include <memory>
 
+#include "abi/objects/run_options.h"
 #include "abi/objects/slots.h"
 #include "abi/objects/status.h"
 
@@ -59,6 +60,22 @@ TEST(OrtBridge, NothingIsAnErrorAndNoSessionIsNull) {
   EXPECT_EQ(make_ort_value(Tensor()).status().code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(tensor_of(nullptr).status().code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(session_of(nullptr), nullptr);
+}
+
+TEST(OrtBridge, FencesOfARunReplaceEarlierOnesAndHaveTimelines) {
+  OrtRunOptions options;
+  const Fence fence{*make_host_timeline("frames"), 3};
+  ASSERT_TRUE(set_run_fences(&options, {&fence, 1}, {&fence, 1}).ok());
+  ASSERT_TRUE(set_run_fences(&options, {}, {&fence, 1}).ok());
+  EXPECT_TRUE(options.waits.empty());
+  ASSERT_EQ(options.signals.size(), 1u);
+  EXPECT_EQ(options.signals[0].value, 3u);
+  const Fence nothing{nullptr, 7};
+  const Status bad = set_run_fences(&options, {&nothing, 1}, {});
+  EXPECT_EQ(bad.code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(bad.message(), testing::HasSubstr("7"));
+  EXPECT_EQ(options.signals.size(), 1u);
+  EXPECT_EQ(set_run_fences(nullptr, {}, {}).code(), StatusCode::kInvalidArgument);
 }
 
 }  // namespace
