@@ -178,6 +178,13 @@ def difference(problem, feed, want, got):
     # 1 + erf of a number far below 0 is a few last digits of 1, and x times these is what Gelu gives.
     if any("Gelu" in name for name in names) and within(want, got, 1e-6 * largest(feed, model)):
         return True
+    # ONNX Runtime's Sigmoid of numbers below -18 is 0.
+    if len(nodes) > 1 and names & {"Sigmoid", "Swish"} and within(want, got, 2e-4):
+        return True
+    # ONNX Runtime takes off the reach of a dilated window where the padding is to keep the size.
+    if "MaxPool" in names and any(a.name == "auto_pad" and a.s.startswith(b"SAME") for node in nodes for a in node.attribute) and any(
+            a.name == "dilations" and max(a.ints) > 1 for node in nodes for a in node.attribute) and want[0].shape != got[0].shape:
+        return True
     # A row of equal numbers less its mean is 0 or the mean's last digit, which is divided by the root of epsilon.
     if len(nodes) > 1 and any("Normalization" in name for name in names) and within(want, got, 2e-4):
         return True

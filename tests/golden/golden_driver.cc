@@ -92,7 +92,8 @@ int64_t number(std::string_view text) {
 
 Shape shape_of(std::string_view text) {
   Shape shape;
-  while (!text.empty()) {
+  // Of more dimensions than a Shape holds, the first: the case fails, the others run.
+  while (!text.empty() && shape.rank() < kMaxRank) {
     const size_t comma = text.find(',');
     shape.push_back(number(text.substr(0, comma)));
     if (comma == std::string_view::npos) break;

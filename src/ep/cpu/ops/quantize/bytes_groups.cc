@@ -30,22 +30,26 @@ Result<RefImpl> make_softmax(RefNode& node) {
   TENON_TRY_ASSIGN(const SoftmaxDesc desc, read_quantized_softmax(*node.node, node.inputs[0].shape));
   RefImpl impl;
   impl.run = [operands, desc](KernelContext& context) -> Status {
-    const ByteValues values = operands.x.values(context);
     const ByteStore store(operands.y, context);
+    const float scale = operands.x.scale(context);
+    // By how many steps a number lies below the largest of its group.
+    ByteValues powers;
+    for (size_t i = 0; i < powers.size(); ++i) powers[i] = std::exp(-std::abs(scale) * static_cast<float>(i));
     context.pool->parallel_for(desc.outer * desc.inner, 16, [&](int64_t begin, int64_t end) {
       for (int64_t group = begin; group < end; ++group) {
         const int64_t first = group / desc.inner * desc.length * desc.inner + group % desc.inner;
         const auto* x = context.input<uint8_t>(0) + first;
         auto* y = context.output<uint8_t>(0) + first;
-        float most = -std::numeric_limits<float>::infinity();
-        for (int64_t k = 0; k < desc.length; ++k) most = std::max(most, values[x[k * desc.inner]]);
-        // Each of the 256 bytes has its power once.
-        ByteValues powers;
-        for (size_t i = 0; i < powers.size(); ++i) powers[i] = std::exp(values[i] - most);
+        const auto number = [&](int64_t k) {
+          const int32_t value = operands.x.number(x[k * desc.inner]);
+          return scale < 0 ? -value : value;
+        };
+        int32_t most = -256;
+        for (int64_t k = 0; k < desc.length; ++k) most = std::max(most, number(k));
         double sum = 0;
-        for (int64_t k = 0; k < desc.length; ++k) sum += static_cast<double>(powers[x[k * desc.inner]]);
-        for (float& power : powers) power = static_cast<float>(static_cast<double>(power) / sum);
-        for (int64_t k = 0; k < desc.length; ++k) y[k * desc.inner] = store(powers[x[k * desc.inner]]);
+        for (int64_t k = 0; k < desc.length; ++k) sum += static_cast<double>(powers[most - number(k)]);
+        for (int64_t k = 0; k < desc.length; ++k)
+          y[k * desc.inner] = store(static_cast<float>(static_cast<double>(powers[most - number(k)]) / sum));
       }
     });
     return {};
