@@ -93,7 +93,7 @@ int64_t number(std::string_view text) {
 Shape shape_of(std::string_view text) {
   Shape shape;
   // Of more dimensions than a Shape holds, the first: the case fails, the others run.
-  while (!text.empty() && shape.rank() < kMaxRank) {
+  while (!text.empty() && shape.rank() < Shape::kMaxRank) {
     const size_t comma = text.find(',');
     shape.push_back(number(text.substr(0, comma)));
     if (comma == std::string_view::npos) break;
