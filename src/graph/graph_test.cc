@@ -111,7 +111,7 @@ TEST(RemoveDeadNodes, KeepsWhatAnOutputNeeds) {
 TEST(DropUnusedValues, NumbersTheOthersAnew) {
   Graph graph;
   std::byte* data = nullptr;
-  const ConstantRef weight = make_constant(DataType::kFloat, {4}, &data).value();
+  const ConstantRef weight = make_constant(DataType::kFloat, {2048}, &data).value();
   graph.add_constant("w", weight);
   const ValueId x = add(graph, "x");
   add(graph, "gone");
@@ -125,6 +125,17 @@ TEST(DropUnusedValues, NumbersTheOthersAnew) {
   EXPECT_EQ(graph.value(graph.inputs[0]).name, "x");
   EXPECT_EQ(graph.value(graph.nodes[NodeId(0)].outputs[0]).name, "y");
   EXPECT_THAT(graph.nodes[NodeId(0)].inputs, ElementsAre(ValueId(0), kNoValue));
+}
+
+// Whoever looks for a wrong value sees what passes have computed (tenon/node_values.h).
+TEST(DropUnusedValues, KeepsSmallConstantsThatHaveNames) {
+  Graph graph;
+  graph.add_constant("size", make_int64_constant(std::vector<int64_t>{1, 2}));
+  graph.add_constant("", make_int64_constant(std::vector<int64_t>{3}));
+  const ValueId x = add(graph, "x");
+  graph.inputs = graph.outputs = {x};
+  EXPECT_THAT(drop_unused_values(graph), ElementsAre(ValueId(0), kNoValue, ValueId(1)));
+  EXPECT_NE(graph.value(ValueId(0)).constant, nullptr);
 }
 
 TEST(DropUnusedValues, KeepsTheIdsThatABodyCaptures) {

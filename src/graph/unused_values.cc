@@ -7,6 +7,9 @@ namespace tenon {
 
 namespace {
 
+// Sizes and other small constants stay: a ValueObserver is given what passes have computed.
+constexpr size_t kSmallBytes = 4096;
+
 struct Uses {
   PerValue<bool> used;
   int64_t count = 0;
@@ -14,6 +17,10 @@ struct Uses {
 
   explicit Uses(const Graph& graph) : used(graph.values.size(), false), captured(!graph.captures.empty()) {
     for (const auto& [outer, inner] : graph.captures) add(inner);
+    for (ValueId id : graph.values.ids()) {
+      const ConstantRef& constant = graph.value(id).constant;
+      if (constant && constant->size_bytes <= kSmallBytes && !graph.value(id).name.empty()) add(id);
+    }
     add(graph.inputs);
     add(graph.outputs);
     for (const Node& node : graph.nodes) {

@@ -5,7 +5,8 @@
 
 namespace tenon {
 
-// Drops the values that no node, input or output names, and their constants. The others get new ids in the same order,
+// Drops the values that no node, input or output names, and their constants, except named constants of at most 4 KiB,
+// which observers of a run's values are given. The others get new ids in the same order,
 // unless bodies capture values by their ids. The result has the new id of each value, kNoValue for a dropped one.
 PerValue<ValueId> drop_unused_values(Graph& graph);
 

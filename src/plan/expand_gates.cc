@@ -73,12 +73,13 @@ void scaled_silu(Expansion& to) {
 
 void linear_attention_gate(Expansion& to) {
   if (to.out(0) != kNoValue) {
-    const ValueId steps = to.add("Softplus", {to.add("Add", {wide(to, to.in(0)), to.in(1)})});
-    ValueId y = to.add("Mul", {steps, to.in(2)});
-    // The other inputs may have more dimensions, all of one element.
-    const int rank = to.rank(to.in(0));
-    if (rank >= 0 && std::max(to.rank(to.in(1)), to.rank(to.in(2))) > rank)
-      y = to.add("Reshape", {y, to.sizes(to.in(0), 0, rank)});
+    // The other inputs are a number for each element of the last axis, in whatever number of dimensions.
+    const auto row = [&](size_t input) {
+      const ValueId id = to.in(input);
+      return to.rank(id) == 1 ? id : to.add("Reshape", {id, to.constant({-1})});
+    };
+    const ValueId steps = to.add("Softplus", {to.add("Add", {wide(to, to.in(0)), row(1)})});
+    const ValueId y = to.add("Mul", {steps, row(2)});
     finish(to, y, to.out(0));
   }
   if (to.out(1) == kNoValue) return;

@@ -31,6 +31,7 @@ def problems():
             found.append(problem("LinearAttentionGate", [a, bias, scale, b], outputs=2, dynamic=heads == 1))
             found.append(problem("LinearAttentionGate", [a, bias, scale], constants=(1, 2), title=np.dtype(kind).name))
             found.append(problem("LinearAttentionGate", [a, bias.reshape(1, 1, 1, 1, -1), scale], title=f"{np.dtype(kind).name} with a bias of five dimensions"))
+            found.append(problem("LinearAttentionGate", [a, bias.reshape(-1, 1), scale.reshape(1, -1, 1, 1)], dynamic=heads == 1, title=f"{np.dtype(kind).name} with columns"))
         found += branches(floats, kind)
         for norm in (False, True):
             for epsilon in (None, 1e-2):
