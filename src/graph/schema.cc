@@ -275,22 +275,20 @@ std::vector<std::string> close_operator_names(std::string_view domain, std::stri
 
 Status unknown_operator(const Graph& graph, const Node& node) {
   const int opset = graph.opset(node.domain);
-  std::string known;
+  const std::string asked = format("Node {} asks for operator {} of domain \"{}\" at opset {}", node.label(graph),
+                                   node.op_type, shown(node.domain), opset);
   if (newest_opset(node.domain) == 0) {
-    known = format(
-        "No operator of this domain is known; known are ai.onnx (opsets {} to {}), ai.onnx.ml (1 to {}), "
-        "ai.onnx.preview and "
-        "com.microsoft",
-        kOldestOnnxOpset, kNewestOnnxOpset, kNewestMlOpset);
-  } else if (const auto rows = versions(node.domain, node.op_type); !rows.empty()) {
-    known = format("It exists from opset {} on", rows.front().since_version);
-  } else if (const auto names = close_operator_names(node.domain, node.op_type); !names.empty()) {
-    known = format("Close names are {}", joined(names));
-  } else {
-    known = "No known operator has a name like it";
+    return unsupported(
+        "{}, but Tenon knows no operator of that domain; it knows ai.onnx up to opset {}. An EP library may bring it "
+        "(--plugin NAME=LIBRARY, register_ep_library).",
+        asked, kNewestOnnxOpset);
   }
-  return unsupported("Node {} needs the operator \"{}\" of domain {} at opset {}, which is not known. {}.",
-                     node.label(graph), node.op_type, shown(node.domain), opset, known);
+  if (const auto rows = versions(node.domain, node.op_type); !rows.empty())
+    return unsupported("{}, which does not exist up to opset {}; it exists from opset {} on.", asked, opset,
+                       rows.front().since_version);
+  const std::vector<std::string> names = close_operator_names(node.domain, node.op_type);
+  return unsupported("{}, which does not exist up to opset {}{}{}.", asked, newest_opset(node.domain),
+                     names.empty() ? "" : "; close names are ", joined(names));
 }
 
 }  // namespace tenon

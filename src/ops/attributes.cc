@@ -27,8 +27,12 @@ std::optional<SchemaAttribute> find_in(std::string_view domain, std::string_view
 
 std::optional<SchemaAttribute> find_schema_attribute(const Node& node, std::string_view attribute) {
   if (node.domain == "tenon") return find_internal_attribute(node.op_type, attribute);
-  const auto found = find_in(node.domain, node.op_type, node.since_version, attribute);
-  return found ? found : find_in(node.domain, node.op_type, newest_opset(node.domain), attribute);
+  auto found = find_in(node.domain, node.op_type, node.since_version, attribute);
+  // An operator that the model's opset does not have yet is refused later. Until then the newest version that has the
+  // attribute counts.
+  for (int opset = newest_opset(node.domain); !found && opset > 0; --opset)
+    found = find_in(node.domain, node.op_type, opset, attribute);
+  return found;
 }
 
 const Attribute* Attributes::find(std::string_view name, AttributeKind kind) const {

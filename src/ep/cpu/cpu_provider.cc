@@ -25,28 +25,10 @@ std::string types_text(const KernelNode& node) {
   return text.empty() ? "none" : text;
 }
 
-Status no_such_operator(const Graph& graph, const Node& node) {
-  const int opset = graph.opset(node.domain);
-  if (newest_opset(node.domain) == 0) {
-    return unsupported(
-        "Node {} asks for operator {} of domain \"{}\" at opset {}, but Tenon knows no operator of that domain; it "
-        "knows ai.onnx up to opset {}. An EP library may bring it (--plugin NAME=LIBRARY, register_ep_library).",
-        node.label(graph), node.op_type, shown_domain(node), opset, newest_opset(""));
-  }
-  std::string close;
-  for (const std::string& name : close_operator_names(node.domain, node.op_type)) {
-    close += close.empty() ? "; close names are " : ", ";
-    close += name;
-  }
-  return unsupported(
-      "Node {} asks for operator {} of domain \"{}\" at opset {}, which does not exist up to opset {}{}.",
-      node.label(graph), node.op_type, shown_domain(node), opset, newest_opset(node.domain), close);
-}
-
 Status no_kernel(const Graph& graph, const Node& node) {
   const int opset = graph.opset(node.domain);
   if (node.domain != "tenon" && !find_schema(node.domain, node.op_type, opset)) {
-    return no_such_operator(graph, node);
+    return unknown_operator(graph, node);
   }
   std::string known;
   for (auto [since, until] : versions_of(node)) {
