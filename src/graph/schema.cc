@@ -153,8 +153,6 @@ Schema unpacked(const PackedRow& row) {
           .constraints = {place(row.first_constraint), place(row.constraints)}};
 }
 
-constexpr int kOldestOnnxOpset = 7;  // what the reader takes; the table goes back to 1
-
 std::string_view plain(std::string_view domain) { return domain == "ai.onnx" ? "" : domain; }
 std::string_view shown(std::string_view domain) { return domain.empty() ? "ai.onnx" : domain; }
 
