@@ -119,7 +119,7 @@ SPECIAL = {"ReduceMax", "ReduceMin", "MaxPool", "GlobalMaxPool", "ArgMax", "ArgM
 # Of nothing: the standard keeps no axis of 0 where ONNX Runtime does, or asks for zeros where it writes nothing.
 EMPTY = {"ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare",
          "MatMul", "Gemm", "GlobalAveragePool", "FusedMatMul", "Einsum", "ArgMax", "ArgMin", "MatMulInteger", "ConvInteger", "DynamicQuantizeLinear", "QLinearMatMul", "MatMulIntegerToFloat",
-         "DynamicQuantizeMatMul", "QGemm", "LSTM", "GRU", "RNN"}
+         "DynamicQuantizeMatMul", "QGemm", "LSTM", "GRU", "RNN", "Attention", "QAttention"}
 
 
 def few_differ(want, have):
@@ -171,6 +171,10 @@ def difference(problem, feed, want, got):
     if len(nodes) > 1 and any("Quantize" in name or name.startswith("QLinear") or name == "Round" for name in names) and all(
             is_near(a, b, 1) for a, b in zip(want, got)):
         return True
+    # Quantised values half way between two, compared: whole rows of numbers that are multiples of 1/8 lie there.
+    if len(nodes) > 1 and "QuantizeLinear" in names and any(a.dtype.kind == "b" for a in want if isinstance(a, np.ndarray)) and all(
+            a.shape == b.shape and (np.mean(a != b) < 0.1 if a.dtype.kind == "b" else is_near(a, b, 1)) for a, b in zip(want, got) if isinstance(a, np.ndarray)):
+        return True
     # Which of two values is the larger hangs on the last digit where both were computed.
     if len(nodes) > 1 and names & {"TopK", "ArgMax", "ArgMin", "NonMaxSuppression", "MaxPool"} and all(
             a.shape == b.shape and (a.dtype.kind in "iu" or is_near(a, b, 0) or np.array_equal(a, b)) for a, b in zip(want, got) if isinstance(a, np.ndarray)):
@@ -190,6 +194,18 @@ def difference(problem, feed, want, got):
         return True
     # Whether two floats are the same hangs on the last digit, and with it how many there are.
     if names & {"Equal", "MurmurHash3", "BitCast", "Unique", "OneHotEncoder", "LabelEncoder"} and len(nodes) > 1 and any(value.dtype.kind == "f" for value in arrays(feed)):
+        return True
+    # Where a function ends in 1, its values differ in the last digit, and a norm makes that as large as any difference.
+    if names & {"Erf", "Tanh", "Sigmoid", "Softmax", "Softsign"} and any("Normalization" in name for name in names) and within(want, got, 0.1):
+        return True
+    # Images have four dimensions; of more ONNX Runtime gives four.
+    if "ImageScaler" in names and want[0].ndim != got[0].ndim:
+        return True
+    # ONNX Runtime rounds to 4 bits, where the onnx package's node cases cut off.
+    if names & {"Cast", "CastLike"} and any(value.dtype.name == "float8_e8m0fnu" for value in arrays(feed)) and few_differ(want, got):
+        return True
+    # ONNX Runtime's queries also see the keys behind the last query.
+    if any(node.op_type == "MultiHeadAttention" and any(a.name == "unidirectional" and a.i for a in node.attribute) and want[0].shape[1:2] != (1,) for node in nodes):
         return True
     # The same numbers, made on the way.
     if names & SPECIAL | names & {"ReduceMean", "GlobalAveragePool", "BatchNormalization"} and (special(floats(got)) or special(floats(want))):
@@ -241,8 +257,8 @@ def difference(problem, feed, want, got):
     # Hidden states are rounded to bytes in each step.
     if "DynamicQuantizeLSTM" in names and all(a.shape == b.shape and np.abs(a.astype(np.float64) - b.astype(np.float64)).max(initial=0) <= 0.02 for a, b in zip(want, got)):
         return True
-    # A sum of two bytes half way between two.
-    if names & {"QLinearAdd", "QLinearMul"} and all(a.shape == b.shape and is_near(a, b, 1) and np.sum(a != b) <= 2 + 0.01 * a.size for a, b in zip(want, got)):
+    # A sum or a mean of bytes half way between two.
+    if names & {"QLinearAdd", "QLinearMul", "QLinearAveragePool", "QLinearGlobalAveragePool"} and all(a.shape == b.shape and is_near(a, b, 1) and np.sum(a != b) <= 2 + 0.01 * a.size for a, b in zip(want, got)):
         return True
     # ONNX Runtime's experts of float16 give other numbers than those of float32.
     if "MoE" in names and halves(problem, model):
@@ -285,7 +301,7 @@ def difference(problem, feed, want, got):
     if "QMoE" in names:
         return all(a.shape == b.shape and np.allclose(a.astype(np.float64), b.astype(np.float64), atol=0.02 * float(np.abs(a).max(initial=1e-3))) for a, b in zip(want, got))
     # The logarithm of 0 is no integer, and large powers are none that the type holds.
-    if names & {"ReduceLogSumExp", "ReduceLogSum", "Pow"} and any(value.dtype.kind in "iu" for value in want if isinstance(value, np.ndarray)):
+    if names & {"ReduceLogSumExp", "ReduceLogSum", "Pow"} and any(value.dtype.kind in "iu" for value in (*arrays(feed), *want) if isinstance(value, np.ndarray)):
         return True
     # A comparison, a choice or a rounding of numbers that were computed hangs on their last digit.
     if len(nodes) > 1 and names & JUMPS and few_differ(want, got):
@@ -314,9 +330,18 @@ def difference(problem, feed, want, got):
         return True
     # ONNX Runtime takes a bias twice where the scales of B are no constants, and gives zeros where K is no whole number of blocks
     # (both checked against numpy).
-    if any(node.op_type == "DynamicQuantizeMatMul" and len(node.input) > 4 and node.input[4] and node.input[2] in feed for node in nodes):
+    # Nor does it add the bias right where the zero point of B is no constant, or B is no matrix.
+    if any(node.op_type == "DynamicQuantizeMatMul" and len(node.input) > 4 and node.input[4] and
+           ({*node.input[2:4]} & {*feed} or any(tensor.name == node.input[1] and len(tensor.dims) != 2 for tensor in model.graph.initializer)) for node in nodes):
         return True
     if any(node.op_type == "MatMulNBits" for node in nodes) and any(value.size and not value.any() for value in floats(want)):
+        return True
+    # With scales that are no constants the product may be left out altogether, so that every row is the bias.
+    if any(node.op_type == "MatMulNBits" and node.input[2] in feed for node in nodes) and any(
+            value.ndim > 1 and np.all(value.reshape(-1, value.shape[-1]) == value.reshape(-1, value.shape[-1])[0]) for value in floats(want)):
+        return True
+    # ONNX Runtime takes one row of keys, whatever their number (checked against numpy).
+    if any(node.op_type == "DecoderMaskedMultiHeadAttention" for node in nodes):
         return True
     # Values on the way that are empty, seen by their shapes alone.
     if names & EMPTY and names & {"Shape", "Size"} and names & {"Slice", "Compress", "NonZero"}:

@@ -200,7 +200,7 @@ def judge(problem, outcome, wanted, oracle):
         return [Finding(kind, problem, feed, text, names)]
     if outcome is None:
         return []
-    if outcome.status == "hang" and any("TimeoutError" in status for status, _ in wanted):
+    if outcome.status == "hang" and any("TimeoutError" in status or any(getattr(value, "nbytes", 0) > 1 << 28 for value in values) for status, values in wanted):
         return []  # a loop without an end, or far too much work
     if outcome.status in ("crashed", "hang"):
         return finding("crash" if outcome.status == "crashed" else "hang", len(outcome.feeds), outcome.status)

@@ -65,6 +65,9 @@ def add_features(to):
         to.add(name, "Imputer", [np.where(x > 1, dtype(0), x).astype(dtype)], [out], **values)
         to.add(name, "OneHotEncoder", [np.abs(x)], [TensorProto.FLOAT], cats_int64s=[2, 0, 1])
     many = np.round(to.features(70, 37))
+    cube = np.arange(24, dtype=np.float32).reshape(2, 3, 4) % 5
+    to.add("three dimensions", "Imputer", [cube], [TensorProto.FLOAT], imputed_value_floats=[5.0, 6.0, 7.0], replaced_value_float=2.0)
+    to.add("three dimensions", "Scaler", [cube], [TensorProto.FLOAT], offset=[0.5, 1, -1], scale=[2.0, 0.5, 3])
     to.add("many", "Imputer", [many], [TensorProto.FLOAT], imputed_value_floats=np.arange(37).astype(np.float32).tolist(), replaced_value_float=2.0)
     to.add("many", "Scaler", [many], [TensorProto.FLOAT], offset=np.arange(37).astype(np.float32).tolist(), scale=[0.5] * 37)
     for cats in (list(range(-3, 4)), [5_000_000_000, -1, 2, 0, 70_000, -3, 1, 3, -2]):

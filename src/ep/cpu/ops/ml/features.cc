@@ -120,6 +120,10 @@ void each_run(int64_t begin, int64_t end, int64_t columns, const Body& body) {
   }
 }
 
+// The standard has [C] and [N,C]. Of more dimensions ONNX Runtime takes the second one, and goes through its numbers
+// again and again in the order of the elements.
+int64_t feature_count(const Shape& x) { return x.rank() == 0 ? 1 : x[x.rank() == 1 ? 0 : 1]; }
+
 template <typename T>
 Result<RefImpl> make_typed_imputer(RefNode& node) {
   const Attributes attributes(*node.node);
@@ -133,7 +137,7 @@ Result<RefImpl> make_typed_imputer(RefNode& node) {
     for (int64_t value : attributes.integers("imputed_value_int64s")) imputed.push_back(static_cast<T>(value));
     replaced = static_cast<T>(attributes.integer("replaced_value_int64"));
   }
-  const int64_t columns = x.rank() == 0 ? 1 : x[x.rank() - 1];
+  const int64_t columns = feature_count(x);
   TENON_INVALID_IF(imputed.empty(), "Imputer has no value to put in for {}.", data_type_name(node.inputs[0].type));
   TENON_INVALID_IF(imputed.size() != 1 && std::ssize(imputed) != columns,
                    "Imputer has {} values for {} columns; it takes 1, or one a column.", imputed.size(), columns);
@@ -221,7 +225,7 @@ Result<RefImpl> make_scaler(RefNode& node) {
   TENON_TRY_ASSIGN(const ReadFeatures read, feature_reader(node, 0));
   const Attributes attributes(*node.node);
   const std::span<const float> scale = attributes.numbers("scale"), offset = attributes.numbers("offset");
-  const int64_t columns = x.rank() == 0 ? 1 : x[x.rank() - 1];
+  const int64_t columns = feature_count(x);
   const auto fits = [&](size_t count) { return count == 1 || static_cast<int64_t>(count) == columns; };
   TENON_INVALID_IF(!fits(scale.size()) || !fits(offset.size()),
                    "Scaler has {} scales and {} offsets for {} columns; it takes 1, or one a column.", scale.size(),
