@@ -13,8 +13,11 @@ struct IntegerTable {
   // a and b have strides 0 or 1. y holds int64, or bytes of 0 and 1 for comparisons; it may be a or b.
   void (*wide[kWideOpCount])(const int64_t* a, int64_t a_stride, const int64_t* b, int64_t b_stride, void* y,
                              int64_t n);
-  // The lowest integer has no magnitude but itself. y may be x.
+  // The lowest integer has no magnitude or opposite but itself. y may be x.
+  void (*abs32)(const int32_t* x, int32_t* y, int64_t n);
   void (*abs64)(const int64_t* x, int64_t* y, int64_t n);
+  void (*neg32)(const int32_t* x, int32_t* y, int64_t n);
+  void (*neg64)(const int64_t* x, int64_t* y, int64_t n);
   void (*sign64)(const int64_t* x, int64_t* y, int64_t n);
   // 1 where x is not 0.
   void (*bool_from_float)(const float* x, uint8_t* y, int64_t n);

@@ -1,5 +1,7 @@
 #include "ep/cpu/simd/integers.h"
 
+#include <type_traits>
+
 #include "ep/cpu/ops/loops.h"
 #include "ep/cpu/simd/isa.h"
 
@@ -43,12 +45,21 @@ void wide(const int64_t* a, int64_t a_stride, const int64_t* b, int64_t b_stride
   }
 }
 
-void abs64(const int64_t* x, int64_t* y, int64_t n) {
+template <typename T>
+void magnitude(const T* x, T* y, int64_t n) {
+  using U = std::make_unsigned_t<T>;
   TENON_INDEPENDENT_LOOP
   for (int64_t i = 0; i < n; ++i) {
-    const int64_t sign = x[i] >> 63;
-    y[i] = wrapped(static_cast<uint64_t>(x[i] ^ sign) - static_cast<uint64_t>(sign));
+    const T sign = x[i] >> (8 * sizeof(T) - 1);
+    y[i] = static_cast<T>(static_cast<U>(x[i] ^ sign) - static_cast<U>(sign));
   }
+}
+
+template <typename T>
+void negate(const T* x, T* y, int64_t n) {
+  using U = std::make_unsigned_t<T>;
+  TENON_INDEPENDENT_LOOP
+  for (int64_t i = 0; i < n; ++i) y[i] = static_cast<T>(U{0} - static_cast<U>(x[i]));
 }
 
 void sign64(const int64_t* x, int64_t* y, int64_t n) {
@@ -173,7 +184,10 @@ const IntegerTable integer_table = {
     {&wide<WideOp::kAdd>, &wide<WideOp::kSub>, &wide<WideOp::kMul>, &wide<WideOp::kMax>, &wide<WideOp::kMin>,
      &wide<WideOp::kEqual>, &wide<WideOp::kLess>, &wide<WideOp::kLessOrEqual>, &wide<WideOp::kGreater>,
      &wide<WideOp::kGreaterOrEqual>},
-    &abs64,
+    &magnitude<int32_t>,
+    &magnitude<int64_t>,
+    &negate<int32_t>,
+    &negate<int64_t>,
     &sign64,
     &bool_from_float,
     &small_from_float<uint8_t>,

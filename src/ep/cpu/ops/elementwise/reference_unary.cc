@@ -45,7 +45,10 @@ void function_loop(const void* x, void* y, int64_t count, double alpha, double b
   using C = std::conditional_t<kFunction == Unary::kShrink && std::is_integral_v<T>, double, Compute<T>>;
   const T* from = static_cast<const T*>(x);
   T* to = static_cast<T*>(y);
+  if constexpr (std::is_same_v<T, int32_t> && kFunction == Unary::kAbs) return integer_table().abs32(from, to, count);
   if constexpr (std::is_same_v<T, int64_t> && kFunction == Unary::kAbs) return integer_table().abs64(from, to, count);
+  if constexpr (std::is_same_v<T, int32_t> && kFunction == Unary::kNeg) return integer_table().neg32(from, to, count);
+  if constexpr (std::is_same_v<T, int64_t> && kFunction == Unary::kNeg) return integer_table().neg64(from, to, count);
   if constexpr (std::is_same_v<T, int64_t> && kFunction == Unary::kSign) return integer_table().sign64(from, to, count);
   if constexpr (std::is_same_v<T, double> && kFunction == Unary::kSqrt) return double_table().roots(from, to, count);
   const C a = static_cast<C>(alpha), b = static_cast<C>(beta);
