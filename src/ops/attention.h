@@ -27,6 +27,10 @@ enum class EmptyQuery : uint8_t {
   kZerosForNaN,  // zeros, and where the probabilities are NaN too
 };
 
+// A value of CachedAttention's is_causal: causal, but a single query is the last position, also where the past lies in
+// the keys that are given (as ONNX Runtime's MultiHeadAttention has it).
+inline constexpr int64_t kCausalUnlessSingle = 2;
+
 struct AttentionDesc {
   int64_t batch = 0, heads = 0;
   int64_t kv_heads = 0;                // of K and V: heads / kv_heads queries' heads read the same one

@@ -148,7 +148,8 @@ Result<AttentionDesc> read_cached_attention(const Node& node, const InputShapes&
   desc.scale = scale ? *scale : desc.depth == 0 ? 1 : 1 / std::sqrt(static_cast<double>(desc.depth));
   desc.softcap = attributes.number("softcap");
   TENON_INVALID_IF(!(desc.softcap >= 0), "Attribute \"softcap\" ({}) is negative.", desc.softcap);
-  desc.causal = attributes.flag("is_causal");
+  const int64_t causal = attributes.integer("is_causal");
+  desc.causal = causal != 0 && (causal != kCausalUnlessSingle || desc.queries > 1);
   desc.left = attributes.integer("left_window_size");
   desc.right = attributes.integer("right_window_size");
   TENON_INVALID_IF(desc.left < -1 || desc.right < -1, "The window ({}, {}) has an end below -1.", desc.left,

@@ -4,6 +4,7 @@
 #include <limits>
 #include <utility>
 
+#include "ops/attention.h"
 #include "plan/expand_cache.h"
 
 namespace tenon::expand {
@@ -195,9 +196,7 @@ void multi_head(Expansion& to) {
   }
   add_biases(to, to.in(3), parts);
   add_mask(to, 4, 5, to.type(to.in(0)), parts);
-  // A single query is the last position, also where the past lies in the keys that are given.
-  const bool single = to.rank(to.in(0)) == 3 && to.known_size(to.in(0), 1) == 1;
-  if (to.attributes().flag("unidirectional") && !single) parts.more.push_back(integer("is_causal", 1));
+  if (to.attributes().flag("unidirectional")) parts.more.push_back(integer("is_causal", kCausalUnlessSingle));
   parts.more.push_back(integer("qk_matmul_output_mode", 3));
   const ValueId y = packed ? to.new_value() : to.out(0);
   attend_or_share(to, to.in(8), y, parts);

@@ -254,6 +254,8 @@ def difference(problem, feed, want, got):
     # A scalar has no indices; ONNX Runtime gives one.
     if "NonZero" in names and any(a.shape != b.shape and 0 in a.shape for a, b in zip(got, want) if isinstance(a, np.ndarray)):
         return True
+    if "NonZero" in names and any(value.ndim == 0 for value in arrays(feed)) and names & {"Shape", "Size"}:
+        return True
     # Hidden states are rounded to bytes in each step.
     if "DynamicQuantizeLSTM" in names and all(a.shape == b.shape and np.abs(a.astype(np.float64) - b.astype(np.float64)).max(initial=0) <= 0.02 for a, b in zip(want, got)):
         return True

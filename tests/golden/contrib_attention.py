@@ -62,7 +62,7 @@ def multi_head():
             found.append(problem("MultiHeadAttention", [q, k, v, None, None, floats(*lead, queries, keys)], num_heads=heads, dynamic=lead[0] == 1, title=f"added {lead}"))
         if queries == keys:
             found.append(problem("MultiHeadAttention", [q, k, v], num_heads=heads, unidirectional=1, outputs=3))
-        found.append(problem("MultiHeadAttention", [q[:, :1], k, v], num_heads=heads, unidirectional=1, title="the last query"))
+        found.append(problem("MultiHeadAttention", [q[:, :1], k, v], num_heads=heads, unidirectional=1, dynamic=depth == width, title="the last query"))
         if depth == width:
             apart = [floats(batch, heads, keys, depth) for _ in range(2)]
             found.append(problem("MultiHeadAttention", [q, *apart], num_heads=heads, title="keys of heads"))
