@@ -329,6 +329,11 @@ FACTS["resize_that_keeps_the_sizes_interpolates"] = Fact(
 FACTS["reduce_sum_of_nothing_keeps_ones"] = Fact("(float[N,3] x) => (float[] y) <int64[2] a={0,1}> { y = ReduceSum(x, a) }", [{"x": floats(0, 3)}],
                                                  want=gives(np.zeros((1, 1), np.float32)))
 
+# ---- The mask of Dropout: all zero where the specification leaves it open, a number before version 10.
+for opset, kind in ((7, "float"), (9, "float"), (10, "bool"), (12, "bool"), (13, "bool")):
+    FACTS[f"dropout_mask_of_version_{opset}"] = Fact(f"(float[n,3] x) => (float[n,3] y, {kind}[n,3] m) {{ y, m = Dropout (x) }}",
+                                                     [{"x": ramp(2, 3)}], opset=opset)
+
 
 @pytest.fixture(scope="module", params=SETTINGS)
 def outcomes(request, tmp_path_factory):

@@ -70,7 +70,8 @@ Result<RefImpl> make(RefNode& node) {
   return impl;
 }
 
-// Inference only: the data passes, the mask is all true.
+// Inference only: the data passes. The mask is all true from version 12 on; before, the specification leaves it open,
+// and it is all zero as in ONNX Runtime (float before version 10).
 Result<RefImpl> make_dropout(RefNode& node) {
   const TensorSpec& training = input_spec(node, 2);
   const TensorSpec& mask = output_spec(node, 1);
@@ -78,12 +79,9 @@ Result<RefImpl> make_dropout(RefNode& node) {
   TENON_TRY(require_output(node, 1, node.inputs[0].shape));
   RefImpl impl;
   impl.run = [pass = std::move(pass.run), has_training = training.present(), mask_bytes = mask.size_bytes(),
-              one = mask.type == DataType::kBool](KernelContext& context) -> Status {
+              fill = node.node->since_version >= 12 ? 1 : 0](KernelContext& context) -> Status {
     TENON_UNSUPPORTED_IF(has_training && *context.input<uint8_t>(2) != 0, "Dropout is not computed for training.");
-    if (context.output<uint8_t>(1) != nullptr) {
-      TENON_UNSUPPORTED_IF(!one, "Dropout's mask is computed as bool only.");
-      std::memset(context.output<uint8_t>(1), 1, mask_bytes);
-    }
+    if (context.output<uint8_t>(1) != nullptr) std::memset(context.output<uint8_t>(1), fill, mask_bytes);
     return pass(context);
   };
   return impl;
