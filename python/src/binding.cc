@@ -110,8 +110,10 @@ void bind_binding(nb::module_& m) {
             check(api().CreateIoBinding(session.loaded()->session.get(), handle.out()));
             new (self) PyBinding{.loaded = session.loaded(), .handle = std::move(handle)};
           },
-          arg("session"))
-      .def("bind_input", &bind_array, arg("name"), arg("arr_on_cpu"))
+          arg("session"), "A binding without inputs and outputs.")
+      .def("bind_input", &bind_array, arg("name"), arg("arr_on_cpu"),
+           "Binds an array, which is read where it lies, or memory at an address (element type and shape of the tensor "
+           "there).")
       .def(
           "bind_input",
           [](PyBinding& binding, const std::string& name, const Device& device, nb::handle element_type,
@@ -124,14 +126,15 @@ void bind_binding(nb::module_& m) {
           [](PyBinding& binding, const std::string& name, const Value& value) {
             bind_input(binding, name, value.handle());
           },
-          arg("name"), arg("ortvalue"))
+          arg("name"), arg("ortvalue"), "Binds a value as an input.")
       .def(
           "bind_output",
           [](PyBinding& binding, const std::string& name, const Device& device) {
             const OwnedMemoryInfo info = memory_info_of(device);
             check_run(api().BindOutputToDevice(binding.handle.get(), name.c_str(), info.get()));
           },
-          arg("name"), arg("device"))
+          arg("name"), arg("device"),
+          "Leaves the output to each run, on this device, or binds memory at an address, which runs write.")
       .def(
           "bind_output",
           [](PyBinding& binding, const std::string& name, const Device& device, nb::handle element_type,
@@ -145,14 +148,23 @@ void bind_binding(nb::module_& m) {
           [](PyBinding& binding, const std::string& name, const Value& value) {
             check_run(api().BindOutput(binding.handle.get(), name.c_str(), value.handle()));
           },
-          arg("name"), arg("ortvalue"))
+          arg("name"), arg("ortvalue"), "Binds a value whose memory a run writes.")
       .def("_run", &run, arg("run_options") = nb::none(), arg("waits") = nb::none(), arg("signals") = nb::none())
-      .def("synchronize_inputs", [](PyBinding& binding) { synchronize(binding, true); })
-      .def("synchronize_outputs", [](PyBinding& binding) { synchronize(binding, false); })
-      .def("get_outputs", &outputs, nb::sig("def get_outputs(self) -> list[OrtValue]"))
-      .def("copy_outputs_to_cpu", &outputs_on_host, nb::sig("def copy_outputs_to_cpu(self) -> list[typing.Any]"))
-      .def("clear_binding_inputs", [](PyBinding& b) { api().ClearBoundInputs(b.handle.get()); })
-      .def("clear_binding_outputs", [](PyBinding& b) { api().ClearBoundOutputs(b.handle.get()); });
+      .def(
+          "synchronize_inputs", [](PyBinding& binding) { synchronize(binding, true); },
+          "Waits until devices have what was bound.")
+      .def(
+          "synchronize_outputs", [](PyBinding& binding) { synchronize(binding, false); },
+          "Waits until devices have written the outputs.")
+      .def("get_outputs", &outputs, "The outputs of the last run, in the order in which they were bound.",
+           nb::sig("def get_outputs(self) -> list[OrtValue]"))
+      .def("copy_outputs_to_cpu", &outputs_on_host, "Copies of the outputs of the last run, as arrays.",
+           nb::sig("def copy_outputs_to_cpu(self) -> list[typing.Any]"))
+      .def(
+          "clear_binding_inputs", [](PyBinding& b) { api().ClearBoundInputs(b.handle.get()); }, "Unbinds all inputs.")
+      .def(
+          "clear_binding_outputs", [](PyBinding& b) { api().ClearBoundOutputs(b.handle.get()); },
+          "Unbinds all outputs.");
 }
 
 }  // namespace tenon::python

@@ -141,7 +141,8 @@ void bind_memory_info(nb::module_& m) {
             check_run(api().CreateMemoryInfo(name.c_str(), allocator, id, memory, made.out()));
             new (self) MemoryInfo(make_info(std::move(made)));
           },
-          arg("name"), arg("allocator_type"), arg("device_id"), arg("mem_type"))
+          arg("name"), arg("allocator_type"), arg("device_id"), arg("mem_type"),
+          "Memory by onnxruntime's name: \"Cpu\", \"Cuda\", ... Errors: RuntimeError for a name that is not known.")
       .def_static(
           "create_v2",
           [](const std::string& name, OrtMemoryInfoDeviceType type, uint32_t vendor, int32_t id,
@@ -152,35 +153,55 @@ void bind_memory_info(nb::module_& m) {
             return make_info(std::move(made));
           },
           arg("name"), arg("device_type"), arg("vendor_id"), arg("device_id"), arg("mem_type"), arg("alignment"),
-          arg("allocator_type"))
-      .def_prop_ro("name", [](const MemoryInfo& info) { return std::string(ask(info, &OrtApi::MemoryInfoGetName)); })
-      .def_prop_ro("device_id", [](const MemoryInfo& info) { return ask(info, &OrtApi::MemoryInfoGetId); })
-      .def_prop_ro("mem_type", [](const MemoryInfo& info) { return ask(info, &OrtApi::MemoryInfoGetMemType); })
-      .def_prop_ro("allocator_type", [](const MemoryInfo& info) { return ask(info, &OrtApi::MemoryInfoGetType); })
-      .def_prop_ro("device_mem_type",
-                   [](const MemoryInfo& info) { return api().MemoryInfoGetDeviceMemType(info.info); })
-      .def_prop_ro("device_vendor_id", [](const MemoryInfo& info) { return api().MemoryInfoGetVendorId(info.info); });
+          arg("allocator_type"),
+          "Memory of a device by its kind, PCI vendor id and number. `alignment` is in bytes; 0: the allocator's own.")
+      .def_prop_ro(
+          "name", [](const MemoryInfo& info) { return std::string(ask(info, &OrtApi::MemoryInfoGetName)); },
+          "The allocator's name: \"Cpu\", \"Cuda\", ...")
+      .def_prop_ro(
+          "device_id", [](const MemoryInfo& info) { return ask(info, &OrtApi::MemoryInfoGetId); },
+          "The device's number among those of its kind.")
+      .def_prop_ro(
+          "mem_type", [](const MemoryInfo& info) { return ask(info, &OrtApi::MemoryInfoGetMemType); },
+          "The use of the memory.")
+      .def_prop_ro(
+          "allocator_type", [](const MemoryInfo& info) { return ask(info, &OrtApi::MemoryInfoGetType); },
+          "How the memory is allocated.")
+      .def_prop_ro(
+          "device_mem_type", [](const MemoryInfo& info) { return api().MemoryInfoGetDeviceMemType(info.info); },
+          "Whether the host reads and writes the memory as well.")
+      .def_prop_ro(
+          "device_vendor_id", [](const MemoryInfo& info) { return api().MemoryInfoGetVendorId(info.info); },
+          "The PCI vendor id of the device; 0 for the CPU.");
 }
 
 void bind_enums(nb::module_& m) {
-  nb::enum_<OrtAllocatorType>(m, "OrtAllocatorType", nb::is_arithmetic())
+  nb::enum_<OrtAllocatorType>(m, "OrtAllocatorType", "How memory is allocated, in an OrtMemoryInfo.",
+                              nb::is_arithmetic())
       .value("INVALID", OrtInvalidAllocator)
       .value("ORT_DEVICE_ALLOCATOR", OrtDeviceAllocator)
       .value("ORT_ARENA_ALLOCATOR", OrtArenaAllocator);
-  nb::enum_<OrtMemType>(m, "OrtMemType", nb::is_arithmetic())
+  nb::enum_<OrtMemType>(
+      m, "OrtMemType",
+      "The use of memory, in an OrtMemoryInfo: CPU_INPUT and CPU_OUTPUT are host memory of a device's provider.",
+      nb::is_arithmetic())
       .value("CPU_INPUT", OrtMemTypeCPUInput)
       .value("CPU_OUTPUT", OrtMemTypeCPUOutput)
       .value("DEFAULT", OrtMemTypeDefault);
   m.attr("OrtMemType").attr("CPU") = m.attr("OrtMemType").attr("CPU_OUTPUT");
-  nb::enum_<OrtDeviceMemoryType>(m, "OrtDeviceMemoryType", nb::is_arithmetic())
+  nb::enum_<OrtDeviceMemoryType>(
+      m, "OrtDeviceMemoryType",
+      "A device's memory: its own (DEFAULT), or memory that the host reads and writes as well (HOST_ACCESSIBLE).",
+      nb::is_arithmetic())
       .value("DEFAULT", OrtDeviceMemoryType_DEFAULT)
       .value("HOST_ACCESSIBLE", OrtDeviceMemoryType_HOST_ACCESSIBLE);
-  nb::enum_<OrtMemoryInfoDeviceType>(m, "OrtMemoryInfoDeviceType", nb::is_arithmetic())
+  nb::enum_<OrtMemoryInfoDeviceType>(m, "OrtMemoryInfoDeviceType", "The kind of device that memory belongs to.",
+                                     nb::is_arithmetic())
       .value("CPU", OrtMemoryInfoDeviceType_CPU)
       .value("GPU", OrtMemoryInfoDeviceType_GPU)
       .value("FPGA", OrtMemoryInfoDeviceType_FPGA)
       .value("NPU", OrtMemoryInfoDeviceType_NPU);
-  nb::enum_<OrtHardwareDeviceType>(m, "OrtHardwareDeviceType", nb::is_arithmetic())
+  nb::enum_<OrtHardwareDeviceType>(m, "OrtHardwareDeviceType", "The kind of a piece of hardware.", nb::is_arithmetic())
       .value("CPU", OrtHardwareDeviceType_CPU)
       .value("GPU", OrtHardwareDeviceType_GPU)
       .value("NPU", OrtHardwareDeviceType_NPU);
@@ -188,17 +209,35 @@ void bind_enums(nb::module_& m) {
 
 void bind_ep_devices(nb::module_& m) {
   nb::class_<HardwareDevice>(m, "OrtHardwareDevice", "A piece of hardware.")
-      .def_prop_ro("type", [](const HardwareDevice& d) { return api().HardwareDevice_Type(d.device); })
-      .def_prop_ro("vendor", [](const HardwareDevice& d) { return std::string(api().HardwareDevice_Vendor(d.device)); })
-      .def_prop_ro("vendor_id", [](const HardwareDevice& d) { return api().HardwareDevice_VendorId(d.device); })
-      .def_prop_ro("device_id", [](const HardwareDevice& d) { return api().HardwareDevice_DeviceId(d.device); })
-      .def_prop_ro("metadata", [](const HardwareDevice& d) { return to_map(api().HardwareDevice_Metadata(d.device)); });
+      .def_prop_ro(
+          "type", [](const HardwareDevice& d) { return api().HardwareDevice_Type(d.device); }, "CPU, GPU or NPU.")
+      .def_prop_ro(
+          "vendor", [](const HardwareDevice& d) { return std::string(api().HardwareDevice_Vendor(d.device)); },
+          "The vendor's name.")
+      .def_prop_ro(
+          "vendor_id", [](const HardwareDevice& d) { return api().HardwareDevice_VendorId(d.device); },
+          "The PCI vendor id.")
+      .def_prop_ro(
+          "device_id", [](const HardwareDevice& d) { return api().HardwareDevice_DeviceId(d.device); },
+          "The PCI device id: of the model of hardware, no number of a device.")
+      .def_prop_ro(
+          "metadata", [](const HardwareDevice& d) { return to_map(api().HardwareDevice_Metadata(d.device)); },
+          "More about it, as texts by name.");
   nb::class_<EpDevice>(m, "OrtEpDevice", "A device that an execution provider can use.")
-      .def_prop_ro("ep_name", [](const EpDevice& d) { return std::string(api().EpDevice_EpName(d.device)); })
-      .def_prop_ro("ep_vendor", [](const EpDevice& d) { return std::string(api().EpDevice_EpVendor(d.device)); })
-      .def_prop_ro("ep_metadata", [](const EpDevice& d) { return to_map(api().EpDevice_EpMetadata(d.device)); })
-      .def_prop_ro("ep_options", [](const EpDevice& d) { return to_map(api().EpDevice_EpOptions(d.device)); })
-      .def_prop_ro("device", [](const EpDevice& d) { return HardwareDevice{api().EpDevice_Device(d.device)}; })
+      .def_prop_ro(
+          "ep_name", [](const EpDevice& d) { return std::string(api().EpDevice_EpName(d.device)); },
+          "The name of the execution provider.")
+      .def_prop_ro(
+          "ep_vendor", [](const EpDevice& d) { return std::string(api().EpDevice_EpVendor(d.device)); },
+          "The provider's vendor.")
+      .def_prop_ro(
+          "ep_metadata", [](const EpDevice& d) { return to_map(api().EpDevice_EpMetadata(d.device)); },
+          "What the provider says of itself and the device, as texts by name.")
+      .def_prop_ro(
+          "ep_options", [](const EpDevice& d) { return to_map(api().EpDevice_EpOptions(d.device)); },
+          "Options that the provider takes for this device, with their defaults.")
+      .def_prop_ro(
+          "device", [](const EpDevice& d) { return HardwareDevice{api().EpDevice_Device(d.device)}; }, "The hardware.")
       .def("memory_info", &memory_info_of_device, nb::arg("memory_type"),
            "The OrtMemoryInfo of the device's memory of this kind; None if it offers none.",
            nb::sig("def memory_info(self, memory_type: OrtDeviceMemoryType) -> OrtMemoryInfo | None"))
@@ -246,14 +285,16 @@ OrtEnv* env() {
   const auto severity = static_cast<OrtLoggingLevel>(made.severity);
   if (!made.global_threads) {
     check(api().CreateEnv(severity, "Default", &made.env));
-    return made.env;
+  } else {
+    OrtThreadingOptions* threads = nullptr;
+    check(api().CreateThreadingOptions(&threads));
+    OrtStatus* status = api().SetGlobalIntraOpNumThreads(threads, made.intra_op_threads);
+    if (status == nullptr) status = api().CreateEnvWithGlobalThreadPools(severity, "Default", threads, &made.env);
+    api().ReleaseThreadingOptions(threads);
+    check(status);
   }
-  OrtThreadingOptions* threads = nullptr;
-  check(api().CreateThreadingOptions(&threads));
-  OrtStatus* status = api().SetGlobalIntraOpNumThreads(threads, made.intra_op_threads);
-  if (status == nullptr) status = api().CreateEnvWithGlobalThreadPools(severity, "Default", threads, &made.env);
-  api().ReleaseThreadingOptions(threads);
-  check(status);
+  // Not when the package is imported: the program may still say how many threads the env has.
+  (void)nb::module_::import_("tenon._installed").attr("register_providers")();
   return made.env;
 }
 
@@ -266,10 +307,15 @@ void bind_devices(nb::module_& m) {
       .def_static("make", &make_device, arg("ort_device_name"), arg("device_id"), arg("vendor_id") = -1,
                   "\"cpu\", \"cuda\", \"gpu\", \"npu\", \"dml\", \"cann\" or \"webgpu\"; a PCI vendor id chooses "
                   "between \"gpu\" or \"npu\" devices.")
-      .def("device_id", [](const Device& d) { return d.id; })
-      .def("device_type", [](const Device& d) { return d.type; })
-      .def("device_vendor_id", [](const Device& d) { return d.vendor; })
-      .def("device_mem_type", [](const Device& d) { return d.memory; })
+      .def(
+          "device_id", [](const Device& d) { return d.id; }, "The number among devices of the kind.")
+      .def(
+          "device_type", [](const Device& d) { return d.type; }, "0: CPU, 1: GPU, 3: NPU.")
+      .def(
+          "device_vendor_id", [](const Device& d) { return d.vendor; }, "The PCI vendor id; 0: any.")
+      .def(
+          "device_mem_type", [](const Device& d) { return d.memory; },
+          "0: the device's own memory; others as onnxruntime counts them.")
       .def("_get_c_device", [](nb::handle self) { return nb::borrow(self); });
 }
 

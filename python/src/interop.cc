@@ -221,7 +221,7 @@ void bind_fences(nb::module_& m) {
           "__init__",
           [](Fence* self, const PyTimeline& timeline, uint64_t value) { new (self) Fence{timeline.shared, value}; },
           arg("timeline"), arg("value"))
-      .def_ro("value", &Fence::value)
+      .def_ro("value", &Fence::value, "The value of the timeline that this fence stands for.")
       .def_prop_ro(
           "reached", [](const Fence& f) { return unwrap(f.timeline->value()) >= f.value; },
           "Whether the timeline is there already.")

@@ -206,7 +206,8 @@ void bind_run_options(nb::module_& m) {
             check(api().RunOptionsGetRunLogVerbosityLevel(run.handle.get(), &level));
             return level;
           },
-          [](RunSettings& run, int level) { check(api().RunOptionsSetRunLogVerbosityLevel(run.handle.get(), level)); })
+          [](RunSettings& run, int level) { check(api().RunOptionsSetRunLogVerbosityLevel(run.handle.get(), level)); },
+          "How much is said at severity 0 (verbose); higher is more.")
       .def_prop_rw(
           "logid",
           [](const RunSettings& run) {
@@ -240,7 +241,8 @@ void bind_run_options(nb::module_& m) {
           [](RunSettings& run, const std::string& key, const std::string& value) {
             check(api().AddRunConfigEntry(run.handle.get(), key.c_str(), value.c_str()));
           },
-          arg("key"), arg("value"))
+          arg("key"), arg("value"),
+          "Sets an option by its key: \"tenon.disallow_copies\" = \"1\" makes a copy an error.")
       .def(
           "get_run_config_entry",
           [](const RunSettings& run, const std::string& key) {
@@ -248,27 +250,33 @@ void bind_run_options(nb::module_& m) {
             if (value == nullptr) raise(PyExc_RuntimeError, "RunOptions does not have configuration with key: " + key);
             return std::string(value);
           },
-          arg("key"))
+          arg("key"), "The value of an option by its key. Errors: RuntimeError for one that is not set.")
       .def(
           "add_active_adapter",
-          [](RunSettings&, nb::handle) { raise(ORT_NOT_IMPLEMENTED, "Tenon has no LoRA adapters."); }, arg("adapter"));
+          [](RunSettings&, nb::handle) { raise(ORT_NOT_IMPLEMENTED, "Tenon has no LoRA adapters."); }, arg("adapter"),
+          "Raises NotImplemented.");
 }
 
 void bind_option_enums(nb::module_& m) {
-  nb::enum_<GraphOptimizationLevel>(m, "GraphOptimizationLevel", nb::is_arithmetic())
+  nb::enum_<GraphOptimizationLevel>(m, "GraphOptimizationLevel",
+                                    "Which passes rewrite the graph when a model is loaded.", nb::is_arithmetic())
       .value("ORT_DISABLE_ALL", ORT_DISABLE_ALL)
       .value("ORT_ENABLE_BASIC", ORT_ENABLE_BASIC)
       .value("ORT_ENABLE_EXTENDED", ORT_ENABLE_EXTENDED)
       .value("ORT_ENABLE_LAYOUT", ORT_ENABLE_LAYOUT)
       .value("ORT_ENABLE_ALL", ORT_ENABLE_ALL);
-  nb::enum_<ExecutionMode>(m, "ExecutionMode", nb::is_arithmetic())
+  nb::enum_<ExecutionMode>(m, "ExecutionMode", "Accepted, and without effect: one operator runs at a time.",
+                           nb::is_arithmetic())
       .value("ORT_SEQUENTIAL", ORT_SEQUENTIAL)
       .value("ORT_PARALLEL", ORT_PARALLEL);
-  nb::enum_<ExecutionOrder>(m, "ExecutionOrder", nb::is_arithmetic())
+  nb::enum_<ExecutionOrder>(m, "ExecutionOrder", "Accepted, and without effect: the planner orders the nodes.",
+                            nb::is_arithmetic())
       .value("DEFAULT", ExecutionOrder::kDefault)
       .value("PRIORITY_BASED", ExecutionOrder::kPriorityBased)
       .value("MEMORY_EFFICIENT", ExecutionOrder::kMemoryEfficient);
-  nb::enum_<OrtExecutionProviderDevicePolicy>(m, "OrtExecutionProviderDevicePolicy", nb::is_arithmetic())
+  nb::enum_<OrtExecutionProviderDevicePolicy>(m, "OrtExecutionProviderDevicePolicy",
+                                              "How set_provider_selection_policy() chooses devices.",
+                                              nb::is_arithmetic())
       .value("DEFAULT", OrtExecutionProviderDevicePolicy_DEFAULT)
       .value("PREFER_CPU", OrtExecutionProviderDevicePolicy_PREFER_CPU)
       .value("PREFER_NPU", OrtExecutionProviderDevicePolicy_PREFER_NPU)
@@ -365,33 +373,51 @@ void bind_options(nb::module_& m) {
       .def_rw("intra_op_num_threads", &Options::intra_op_num_threads,
               "Threads that work on one run, the caller's included; 0: as many as the process may use.")
       .def_rw("inter_op_num_threads", &Options::inter_op_num_threads, "Accepted, and without effect.")
-      .def_rw("log_severity_level", &Options::log_severity_level)
-      .def_rw("log_verbosity_level", &Options::log_verbosity_level)
-      .def_rw("logid", &Options::logid)
+      .def_rw("log_severity_level", &Options::log_severity_level,
+              "Messages from this severity on: 0 verbose, 1 info, 2 warning, 3 error, 4 fatal; -1: as the process.")
+      .def_rw("log_verbosity_level", &Options::log_verbosity_level,
+              "How much is said at severity 0 (verbose); higher is more.")
+      .def_rw("logid", &Options::logid, "Names the session in messages.")
       .def_rw("enable_cpu_mem_arena", &Options::enable_cpu_mem_arena, "Accepted, and without effect.")
       .def_rw("enable_mem_pattern", &Options::enable_mem_pattern, "Accepted, and without effect.")
       .def_rw("enable_mem_reuse", &Options::enable_mem_reuse, "Accepted, and without effect.")
       .def_rw("enable_profiling", &Options::enable_profiling, "Runs write a profile; end_profiling() gives its file.")
-      .def_rw("profile_file_prefix", &Options::profile_file_prefix)
-      .def_rw("optimized_model_filepath", &Options::optimized_model_filepath)
-      .def_rw("use_deterministic_compute", &Options::use_deterministic_compute)
+      .def_rw("profile_file_prefix", &Options::profile_file_prefix,
+              "What the name of the profile's file begins with; date and time follow.")
+      .def_rw("optimized_model_filepath", &Options::optimized_model_filepath,
+              "Where the optimized model is written when a session is made; empty: nowhere.")
+      .def_rw("use_deterministic_compute", &Options::use_deterministic_compute,
+              "Providers give the same bits in each run. The CPU always does.")
       .def_rw("use_per_session_threads", &Options::use_per_session_threads,
               "False: the session shares the threads of set_global_thread_pool_sizes().")
-      .def("add_session_config_entry", &add_config_entry, arg("key"), arg("value"))
-      .def("get_session_config_entry", &config_entry, arg("key"))
-      .def("add_free_dimension_override_by_name", &add_dimension, arg("name"), arg("dim_value"))
+      .def("add_session_config_entry", &add_config_entry, arg("key"), arg("value"),
+           "Sets an option by its key; both are strings. docs/reference/options.md lists Tenon's own.")
+      .def("get_session_config_entry", &config_entry, arg("key"),
+           "The value of an option by its key. Errors: RuntimeError for one that is not set.")
+      .def("add_free_dimension_override_by_name", &add_dimension, arg("name"), arg("dim_value"),
+           "Gives the dimension of this name in the model's shapes a value.")
       .def("add_free_dimension_override_by_denotation", &add_dimension_by_denotation, arg("denotation"),
-           arg("dim_value"))
+           arg("dim_value"), "Gives the dimensions with this denotation (\"DATA_BATCH\") a value.")
       .def("add_initializer", &add_initializer, arg("name"), arg("ort_value"),
            "Takes the value where it lies in the place of the model's initializer.")
-      .def("add_external_initializers", &add_external_initializers, arg("names"), arg("ort_values"))
-      .def("add_external_initializers_from_files_in_memory", &add_files_in_memory, arg("file_names"), arg("buffers"),
-           arg("lengths"))
-      .def("add_provider", &add_provider, arg("provider_name"), arg("provider_options"))
-      .def("add_provider_for_devices", &add_provider_for_devices, arg("ep_devices"), arg("provider_options"))
-      .def("has_providers", [](const Options& o) { return o.has_devices || !o.providers.empty(); })
-      .def("set_provider_selection_policy", &set_policy, arg("policy"))
-      .def("register_custom_ops_library", &register_custom_operators, arg("path"))
+      .def("add_external_initializers", &add_external_initializers, arg("names"), arg("ort_values"),
+           "Takes values where they lie for initializers whose data the model has in other files.")
+      .def(
+          "add_external_initializers_from_files_in_memory", &add_files_in_memory, arg("file_names"), arg("buffers"),
+          arg("lengths"),
+          "Files of external data that are in memory: the names that the model has for them, their bytes, and how many "
+          "of those count.")
+      .def("add_provider", &add_provider, arg("provider_name"), arg("provider_options"),
+           "Sessions without `providers` of their own use this one; options are strings by name.")
+      .def("add_provider_for_devices", &add_provider_for_devices, arg("ep_devices"), arg("provider_options"),
+           "The provider of these devices (get_ep_devices(), all of one provider) with options, strings by name.")
+      .def(
+          "has_providers", [](const Options& o) { return o.has_devices || !o.providers.empty(); },
+          "Whether providers, devices or a policy have been set here.")
+      .def("set_provider_selection_policy", &set_policy, arg("policy"), "Leaves the choice of devices to a policy.")
+      .def("register_custom_ops_library", &register_custom_operators, arg("path"),
+           "Loads a library of operators that was built for onnxruntime's C API. Errors: RuntimeError or Fail when it "
+           "cannot be loaded.")
       .def("_provider_list", [](const Options& o) { return o.providers; })
       .def("__reduce__", &reduce);
   bind_run_options(m);

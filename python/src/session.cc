@@ -541,7 +541,7 @@ void bind_session(nb::module_& m) {
   using nb::arg;
   pthread_atfork(nullptr, nullptr, [] { ++forks; });
   nb::class_<NodeArg>(m, "NodeArg", "An input, output or overridable initializer, as the model declares it.")
-      .def_ro("name", &NodeArg::name)
+      .def_ro("name", &NodeArg::name, "As the model has it.")
       .def_ro("type", &NodeArg::type, "\"tensor(float)\", \"seq(tensor(int64))\", ...")
       .def_ro("shape", &NodeArg::shape,
               "A number, a name or None for each dimension; empty for a scalar and for what has no shape.",
@@ -553,9 +553,9 @@ void bind_session(nb::module_& m) {
   nb::class_<Copy>(m, "Copy", "A copy that a run made.")
       .def_ro("name", &Copy::name, "Of the tensor, as the model has it.")
       .def_ro("source", &Copy::source, "\"cpu\", \"gpu:0 (vendor 0x10de)\", ...")
-      .def_ro("target", &Copy::target)
+      .def_ro("target", &Copy::target, "The memory that was written, named as `source`.")
       .def_ro("reason", &Copy::reason, "\"not_contiguous\" for an argument's array, else a reason of the run's.")
-      .def_ro("size_bytes", &Copy::size_bytes)
+      .def_ro("size_bytes", &Copy::size_bytes, "Bytes that were copied.")
       .def_ro("once", &Copy::once, "Made once for the session, and in no later run.")
       .def("__repr__", [](const Copy& c) {
         return "Copy(name='" + c.name + "', size_bytes=" + std::to_string(c.size_bytes) + ", reason='" + c.reason +
@@ -624,7 +624,9 @@ void bind_session(nb::module_& m) {
           "Where each output is made.", nb::sig("def get_output_memory_infos(self) -> list[OrtMemoryInfo]"))
       .def("end_profiling", &end_profiling, "Ends the profile and returns its file's name.")
       .def("_profiling_start_ns", &profiling_start)
-      .def("set_ep_dynamic_options", &set_dynamic_options, arg("options"));
+      .def("set_ep_dynamic_options", &set_dynamic_options, arg("options"),
+           "Changes options of the session's providers between runs; names and values are strings. Errors: those of a "
+           "provider that does not know an option.");
 }
 
 }  // namespace tenon::python

