@@ -149,7 +149,10 @@ void bind_binding(nb::module_& m) {
             check_run(api().BindOutput(binding.handle.get(), name.c_str(), value.handle()));
           },
           arg("name"), arg("ortvalue"), "Binds a value whose memory a run writes.")
-      .def("_run", &run, arg("run_options") = nb::none(), arg("waits") = nb::none(), arg("signals") = nb::none())
+      .def("_run", &run,
+           nb::sig("def _run(self, run_options: RunOptions | None = None, waits: collections.abc.Iterable[Fence] | "
+                   "None = None, signals: collections.abc.Iterable[Fence] | None = None) -> None"),
+           arg("run_options") = nb::none(), arg("waits") = nb::none(), arg("signals") = nb::none())
       .def(
           "synchronize_inputs", [](PyBinding& binding) { synchronize(binding, true); },
           "Waits until devices have what was bound.")

@@ -399,9 +399,12 @@ void bind_options(nb::module_& m) {
       .def("add_free_dimension_override_by_denotation", &add_dimension_by_denotation, arg("denotation"),
            arg("dim_value"), "Gives the dimensions with this denotation (\"DATA_BATCH\") a value.")
       .def("add_initializer", &add_initializer, arg("name"), arg("ort_value"),
-           "Takes the value where it lies in the place of the model's initializer.")
+           "Takes the value where it lies in the place of the model's initializer.",
+           nb::sig("def add_initializer(self, name: str, ort_value: OrtValue) -> None"))
       .def("add_external_initializers", &add_external_initializers, arg("names"), arg("ort_values"),
-           "Takes values where they lie for initializers whose data the model has in other files.")
+           "Takes values where they lie for initializers whose data the model has in other files.",
+           nb::sig("def add_external_initializers(self, names: collections.abc.Sequence[str], ort_values: "
+                   "list[OrtValue]) -> None"))
       .def(
           "add_external_initializers_from_files_in_memory", &add_files_in_memory, arg("file_names"), arg("buffers"),
           arg("lengths"),
@@ -410,7 +413,9 @@ void bind_options(nb::module_& m) {
       .def("add_provider", &add_provider, arg("provider_name"), arg("provider_options"),
            "Sessions without `providers` of their own use this one; options are strings by name.")
       .def("add_provider_for_devices", &add_provider_for_devices, arg("ep_devices"), arg("provider_options"),
-           "The provider of these devices (get_ep_devices(), all of one provider) with options, strings by name.")
+           "The provider of these devices (get_ep_devices(), all of one provider) with options, strings by name.",
+           nb::sig("def add_provider_for_devices(self, ep_devices: list[OrtEpDevice], provider_options: "
+                   "collections.abc.Mapping[str, str]) -> None"))
       .def(
           "has_providers", [](const Options& o) { return o.has_devices || !o.providers.empty(); },
           "Whether providers, devices or a policy have been set here.")

@@ -576,7 +576,12 @@ void bind_session(nb::module_& m) {
   nb::class_<PySession>(m, "Session", "A loaded model. InferenceSession is what programs use.",
                         nb::is_weak_referenceable())
       .def(nb::init<>())
-      .def("_load", &PySession::load, arg("path_or_bytes"), arg("options"), arg("providers"), arg("default_threads"))
+      .def(
+          "_load", &PySession::load,
+          nb::sig(
+              "def _load(self, path_or_bytes: str | bytes, options: SessionOptions, providers: "
+              "collections.abc.Sequence[tuple[str, collections.abc.Mapping[str, str]]], default_threads: int) -> None"),
+          arg("path_or_bytes"), arg("options"), arg("providers"), arg("default_threads"))
       .def("run", &PySession::run, arg("output_names").none(), arg("input_feed"), arg("run_options") = nb::none(),
            nb::kw_only(), arg("waits") = nb::none(), arg("signals") = nb::none(), kRunDoc,
            nb::sig("def run(self, output_names: collections.abc.Sequence[str] | None, input_feed: "
@@ -609,9 +614,13 @@ void bind_session(nb::module_& m) {
           "last_copies", [](const PySession& s) { return s.loaded()->last_copies; },
           "The copies that the run made which ended last, its arguments included; empty for most runs.",
           nb::sig("def last_copies(self, /) -> list[Copy]"))
-      .def("_plan", &plan, arg("shapes"))
-      .def("_metadata", &metadata)
-      .def("_assignments", &assignments)
+      .def("_plan", &plan, arg("shapes"),
+           nb::sig("def _plan(self, shapes: collections.abc.Mapping[str, collections.abc.Sequence[int]]) -> tuple[str, "
+                   "str]"))
+      .def("_metadata", &metadata,
+           nb::sig("def _metadata(self) -> tuple[str, str, str, str, str, int, dict[str, str]]"))
+      .def("_assignments", &assignments,
+           nb::sig("def _assignments(self) -> list[tuple[str, list[tuple[str, str, str]]]]"))
       .def(
           "get_input_memory_infos", [](const PySession& s) { return memory_infos(s, true); },
           "Where each input is wanted: a tensor there needs no copy.",

@@ -343,19 +343,28 @@ void bind_values(nb::module_& m) {
           "__init__",
           [](Value* self, const Value& ortvalue, nb::handle, nb::handle) { new (self) Value(ortvalue.tensor()); },
           arg("ortvalue"), arg("numpy_obj") = nb::none(), arg("session") = nb::none(),
-          "A second handle of the same value.")
+          "A second handle of the same value.",
+          nb::sig("def __init__(self, ortvalue: OrtValue, numpy_obj: typing.Any = None, session: typing.Any = None) -> "
+                  "None"))
       .def_static("ortvalue_from_numpy", &from_numpy, arg("numpy_obj"), arg("device_type") = "cpu",
                   arg("device_id") = 0, arg("vendor_id") = -1,
                   "A value over the array's memory; an array that is not contiguous, or of strings, is copied. For "
-                  "another device than \"cpu\" a copy there.")
+                  "another device than \"cpu\" a copy there.",
+                  nb::sig("def ortvalue_from_numpy(numpy_obj: numpy.ndarray[typing.Any, typing.Any], device_type: str "
+                          "= 'cpu', device_id: int = 0, vendor_id: int = -1) -> OrtValue"))
       .def_static("ortvalue_from_numpy_with_onnx_type", &from_numpy_as, arg("data"), arg("onnx_element_type"),
-                  "The array's memory as elements of an ONNX type of the same size: bfloat16 in an array of uint16.")
-      .def_static("ortvalue_from_shape_and_type", &from_shape, arg("shape"), arg("element_type"),
-                  arg("device_type") = "cpu", arg("device_id") = 0, arg("vendor_id") = -1,
-                  arg("memory_info") = nb::none(),
+                  "The array's memory as elements of an ONNX type of the same size: bfloat16 in an array of uint16.",
+                  nb::sig("def ortvalue_from_numpy_with_onnx_type(data: numpy.ndarray[typing.Any, typing.Any], "
+                          "onnx_element_type: int) -> OrtValue"))
+      .def_static("ortvalue_from_shape_and_type", &from_shape,
+                  nb::sig("def ortvalue_from_shape_and_type(shape: collections.abc.Sequence[int], element_type: "
+                          "typing.Any, device_type: str = 'cpu', device_id: int = 0, vendor_id: int = -1, memory_info: "
+                          "OrtMemoryInfo | None = None) -> OrtValue"),
+                  arg("shape"), arg("element_type"), arg("device_type") = "cpu", arg("device_id") = 0,
+                  arg("vendor_id") = -1, arg("memory_info") = nb::none(),
                   "New memory for a tensor. The type is numpy's, or ONNX's number. With `memory_info` (of an "
                   "OrtEpDevice) the memory is of its allocator, and the device arguments are ignored.")
-      .def_static("from_dlpack", &from_dlpack, arg("data"),
+      .def_static("from_dlpack", &from_dlpack, nb::sig("def from_dlpack(data: typing.Any) -> OrtValue"), arg("data"),
                   "A value over the memory of another library's tensor (an object with __dlpack__, or a capsule): no "
                   "copy. Tensors have to be contiguous and in memory that the host reads.")
       .def_static(
@@ -398,20 +407,26 @@ void bind_values(nb::module_& m) {
       .def(
           "is_tensor_sequence", [](const Value& value) { return is_object(value, ObjectKind::kSequence); },
           "True for a sequence.")
-      .def("numpy", &to_array,
+      .def("numpy", &to_array, nb::sig("def numpy(self) -> numpy.ndarray[typing.Any, typing.Any]"),
            "An array over the tensor's memory, which the array keeps alive; of a device's memory, and of strings, a "
            "copy.")
       .def(
           "to_python", [](const Value& value) { return to_python(on_host(value)); },
-          "As run() gives it: an array, a list for a sequence, a dictionary for a map, None for an empty optional.")
-      .def("__array__", &as_array, arg("dtype") = nb::none(), arg("copy") = nb::none())
+          "As run() gives it: an array, a list for a sequence, a dictionary for a map, None for an empty optional.",
+          nb::sig("def to_python(self) -> typing.Any"))
+      .def("__array__", &as_array, arg("dtype") = nb::none(), arg("copy") = nb::none(),
+           nb::sig("def __array__(self, dtype: typing.Any = None, copy: bool | None = None) -> "
+                   "numpy.ndarray[typing.Any, typing.Any]"))
       .def("__dlpack__", &to_dlpack, nb::kw_only(), arg("stream") = nb::none(), arg("max_version") = nb::none(),
            arg("dl_device") = nb::none(), arg("copy") = nb::none(),
-           "A DLPack capsule over the same memory, which it keeps alive.")
+           "A DLPack capsule over the same memory, which it keeps alive.",
+           nb::sig("def __dlpack__(self, *, stream: typing.Any = None, max_version: tuple[int, int] | None = None, "
+                   "dl_device: tuple[int, int] | None = None, copy: bool | None = None) -> typing.Any"))
       .def("__dlpack_device__", &dlpack_device, "DLPack's number for the kind of device, and the device's number.",
            nb::sig("def __dlpack_device__(self) -> tuple[int, int]"))
       .def("update_inplace", &update, arg("data"),
-           "Copies an array or another value of the same type and number of elements into this one's memory.");
+           "Copies an array or another value of the same type and number of elements into this one's memory.",
+           nb::sig("def update_inplace(self, data: numpy.ndarray[typing.Any, typing.Any] | OrtValue) -> None"));
 }
 
 }  // namespace tenon::python

@@ -46,7 +46,8 @@ def _packed(elements: _Array, bits: int, fill: int) -> _Array:
     missing = -elements.shape[-1] % per_byte
     widths = [(0, 0)] * (elements.ndim - 1) + [(0, missing)]
     padded = np.pad(elements, widths, constant_values=fill).reshape(*elements.shape[:-1], -1, per_byte)
-    return np.bitwise_or.reduce(padded << np.arange(0, 8, bits, dtype=np.uint8), axis=-1, dtype=np.uint8)
+    packed: _Array = np.bitwise_or.reduce(padded << np.arange(0, 8, bits, dtype=np.uint8), axis=-1, dtype=np.uint8)
+    return packed
 
 
 def _check(dst: _Array, src: _Array, rows: int, columns: int, block_size: int) -> None:

@@ -43,7 +43,8 @@ def unpack(value: OrtValue) -> np.ndarray[Any, Any] | None:
         shifts = np.arange(0, 8, bits, dtype=np.uint8)
         flat = ((packed[:, None] >> shifts) & ((1 << bits) - 1)).reshape(-1)[: int(np.prod(shape, dtype=np.int64))]
         if name.startswith("float"):
-            return flat.view(getattr(ml_dtypes, name)).reshape(shape)
-        signed = (flat ^ sign).astype(np.int8) - sign
-        return signed.astype(getattr(ml_dtypes, name)).reshape(shape)
+            unpacked: np.ndarray[Any, Any] = flat.view(getattr(ml_dtypes, name))
+        else:
+            unpacked = ((flat ^ sign).astype(np.int8) - sign).astype(getattr(ml_dtypes, name))
+        return unpacked.reshape(shape)
     return None

@@ -12,8 +12,9 @@ def shapes_of(given: Mapping[str, Any]) -> dict[str, list[int]]:
     """Shapes by name, of shapes and of values that have one (arrays, OrtValues)."""
     shapes = {}
     for name, value in given.items():
-        shape = getattr(value, "shape", value)
-        shapes[name] = [int(dim) for dim in (shape() if callable(shape) else shape)]
+        shape: Any = getattr(value, "shape", value)
+        dims: Any = shape() if callable(shape) else shape
+        shapes[name] = [int(dim) for dim in dims]
     return shapes
 
 

@@ -249,11 +249,12 @@ class InferenceSession(Session):
 
         Errors: RuntimeError says what is wrong with the binding or the run.
         """
-        native = iobinding
         if isinstance(iobinding, IOBinding):
             if iobinding._session is not self:
                 raise ValueError("IOBinding must be used with the session that created it.")
             native = iobinding._iobinding
+        else:
+            native = iobinding
         native._run(run_options, waits, signals)
 
     def run_with_ortvaluevector(

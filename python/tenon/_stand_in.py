@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.abc
 import importlib.machinery
 import importlib.metadata
@@ -113,8 +114,7 @@ def install_as_onnxruntime() -> None:
             "import of it, or start the program with python -m tenon.as_onnxruntime."
         )
     sys.meta_path.insert(0, _Finder())
-    import onnxruntime  # noqa: F401  (ours now)
-    import onnxruntime.capi.onnxruntime_pybind11_state  # noqa: F401
+    importlib.import_module("onnxruntime.capi.onnxruntime_pybind11_state")  # ours now
 
 
 def fill_shim(module: types.ModuleType) -> None:
