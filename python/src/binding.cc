@@ -77,7 +77,7 @@ nb::list outputs_on_host(const PyBinding& binding) {
 void synchronize(PyBinding& binding, bool inputs) {
   OrtStatus* status = nullptr;
   {
-    const nb::gil_scoped_release unlocked;
+    const Unlocked unlocked;
     status = inputs ? api().SynchronizeBoundInputs(binding.handle.get())
                     : api().SynchronizeBoundOutputs(binding.handle.get());
   }
@@ -90,7 +90,7 @@ void run(const PyBinding& binding, nb::handle run_options, nb::handle waits, nb:
   const SettingsLease settings(binding.loaded, run_options, waits, signals);
   OrtStatus* status = nullptr;
   {
-    const nb::gil_scoped_release unlocked;
+    const Unlocked unlocked;
     status = api().RunWithBinding(binding.loaded->session.get(), settings->handle.get(), binding.handle.get());
   }
   if (status == nullptr) [[likely]]

@@ -12,6 +12,9 @@
 #include <tenon/onnxruntime_c_api.h>
 #include <tenon/status.h>
 
+#include <cxxabi.h>
+#include <unistd.h>
+
 #include <memory>
 #include <string>
 #include <string_view>
@@ -75,6 +78,26 @@ using OwnedRunOptions = Owned<OrtRunOptions, &OrtApi::ReleaseRunOptions>;
 using OwnedBinding = Owned<OrtIoBinding, &OrtApi::ReleaseIoBinding>;
 using OwnedMemoryInfo = Owned<OrtMemoryInfo, &OrtApi::ReleaseMemoryInfo>;
 using OwnedTypeInfo = Owned<OrtTypeInfo, &OrtApi::ReleaseTypeInfo>;
+
+// Other Python threads run while one lives. A thread that comes back when the interpreter is being finalized is not let
+// in any more: up to CPython 3.13 pthread_exit unwinds it, which no destructor survives, so it stops here for good
+// instead.
+class Unlocked {
+ public:
+  Unlocked() : state_(PyEval_SaveThread()) {}
+  Unlocked(const Unlocked&) = delete;
+  Unlocked& operator=(const Unlocked&) = delete;
+  ~Unlocked() {
+    try {
+      PyEval_RestoreThread(state_);
+    } catch (abi::__forced_unwind&) {
+      for (;;) ::pause();
+    }
+  }
+
+ private:
+  PyThreadState* state_;
+};
 
 // The allocator of plain host memory.
 OrtAllocator* default_allocator();

@@ -26,7 +26,7 @@ void wait(Timeline& timeline, uint64_t value, std::optional<double> timeout) {
     const int64_t slice = timeout && left_ns < kSliceNs ? static_cast<int64_t>(left_ns) : kSliceNs;
     Status status;
     {
-      const nb::gil_scoped_release unlocked;
+      const Unlocked unlocked;
       status = timeline.wait(value, slice);
     }
     if (status.code() != StatusCode::kTimeout) return check(status);

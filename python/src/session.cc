@@ -170,7 +170,7 @@ void fill(const Loaded& loaded, Call& call, nb::handle output_names, nb::handle 
 void run_call(const Loaded& loaded, Call& call, const OrtRunOptions* options) {
   OrtStatus* status = nullptr;
   {
-    const nb::gil_scoped_release unlocked;
+    const Unlocked unlocked;
     status = api().Run(loaded.session.get(), options, call.input_names.data(), call.inputs.data(), call.inputs.size(),
                        call.output_names.data(), call.output_names.size(), call.outputs.data());
   }
@@ -253,7 +253,7 @@ nb::object run_plain(Loaded& loaded, nb::handle output_names, nb::handle feed) {
   }
   Status status;
   {
-    const nb::gil_scoped_release unlocked;
+    const Unlocked unlocked;
     status = loaded.core->run(binding, {.report = &lease.report()});
   }
   keep_copies(loaded, lease.report().copies);
@@ -367,7 +367,7 @@ nb::tuple plan(const PySession& session, const std::map<std::string, std::vector
   std::pair<std::string, std::string> texts;
   Status status;
   {
-    const nb::gil_scoped_release unlocked;
+    const Unlocked unlocked;
     Result<PlanReport> report = core->plan_report(shapes, {});
     status = report.status();
     if (status.ok()) texts = {report->to_text(), report->to_json()};
@@ -473,11 +473,11 @@ void PySession::load(nb::handle path_or_bytes, const Options& options,
   if (PyBytes_Check(path_or_bytes.ptr()) != 0) {
     char* data = nullptr;
     const std::span<const std::byte> bytes = bytes_of(path_or_bytes, &data);
-    const nb::gil_scoped_release unlocked;
+    const Unlocked unlocked;
     status = api().CreateSessionFromArray(environment, bytes.data(), bytes.size(), prepared.get(), made->session.out());
   } else {
     const auto path = nb::cast<std::string>(path_or_bytes);
-    const nb::gil_scoped_release unlocked;
+    const Unlocked unlocked;
     status = api().CreateSession(environment, path.c_str(), prepared.get(), made->session.out());
   }
   check(status);

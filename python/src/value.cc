@@ -116,14 +116,12 @@ Tensor on_host(const Value& value) {
   const Tensor& tensor = value.tensor();
   if (holds_addresses(tensor.type()) || devices_are_memory_compatible(tensor.space(), MemorySpace())) return tensor;
   Tensor host = unwrap(Tensor::allocate(tensor.type(), tensor.shape()));
+  Status status;
   {
-    const nb::gil_scoped_release unlocked;
-    const Status status = copy(host, tensor);
-    if (!status.ok()) {
-      const nb::gil_scoped_acquire locked;
-      check(status);
-    }
+    const Unlocked unlocked;
+    status = copy(host, tensor);
   }
+  check(status);
   return host;
 }
 
@@ -160,10 +158,11 @@ void update(Value& value, nb::handle data) {
   if (target.read_only())
     raise(PyExc_RuntimeError, "The OrtValue is a view of read-only memory, which update_inplace cannot write.");
   source = unwrap(source.reinterpret(source.type(), target.shape()));
-  const nb::gil_scoped_release unlocked;
-  const Status status = copy(target, source);
-  if (status.ok()) return;
-  const nb::gil_scoped_acquire locked;
+  Status status;
+  {
+    const Unlocked unlocked;
+    status = copy(target, source);
+  }
   check(status);
 }
 

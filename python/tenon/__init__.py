@@ -75,6 +75,8 @@ from tenon._functions import (
     get_all_providers,
     get_device,
     has_collective_ops,
+    preload_dlls,
+    print_debug_info,
     set_seed,
 )
 from tenon._interop import import_memory
@@ -160,6 +162,8 @@ __all__ = [
     "has_collective_ops",
     "import_memory",
     "install_as_onnxruntime",
+    "preload_dlls",
+    "print_debug_info",
     "register_execution_provider_library",
     "set_default_logger_severity",
     "set_default_logger_verbosity",

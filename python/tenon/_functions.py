@@ -78,6 +78,25 @@ def get_device() -> str:
     return "GPU" if any("CUDA" in name for name in get_available_providers()) else "CPU"
 
 
+def preload_dlls(cuda: bool = True, cudnn: bool = True, msvc: bool = True, directory: str | None = None) -> None:
+    """Accepted: the CUDA provider (the package tenon-cuda) finds CUDA's libraries itself when it needs them."""
+
+
+def print_debug_info() -> None:
+    """Prints versions, the platform, providers and devices, for a report of a problem."""
+    import platform
+
+    from tenon import _core
+    from tenon._version import __version__
+
+    print(f"tenon {__version__}, with the behaviour of onnxruntime {_core.get_version_string()}")
+    print(f"{_core.get_build_info()}")
+    print(f"Python {platform.python_version()}, {platform.platform()}")
+    print(f"providers: {', '.join(get_available_providers())}")
+    for device in _core.get_ep_devices():
+        print(f"device: {device.ep_name}, {device.device.type.name} of {device.device.vendor}")
+
+
 def has_collective_ops() -> bool:
     """False."""
     return False

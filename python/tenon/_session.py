@@ -142,6 +142,31 @@ class InferenceSession(Session):
     def _model_path(self) -> str | None:
         return self._model if isinstance(self._model, str) else None
 
+    # Programs look at these of onnxruntime's package, although they are no part of its API.
+    @property
+    def _model_bytes(self) -> bytes | None:
+        return self._model if isinstance(self._model, bytes) else None
+
+    @property
+    def _sess_options(self) -> SessionOptions:
+        return self._options
+
+    @property
+    def _sess_options_initial(self) -> SessionOptions:
+        return self._options
+
+    @property
+    def _provider_options(self) -> dict[str, dict[str, str]]:
+        return self.get_provider_options()
+
+    @property
+    def _model_meta(self) -> ModelMetadata:
+        return self.get_modelmeta()
+
+    @property
+    def _overridable_initializers(self) -> list[NodeArg]:
+        return self.get_overridable_initializers()
+
     @property
     def _inputs_meta(self) -> list[NodeArg]:
         return self.get_inputs()
@@ -149,6 +174,21 @@ class InferenceSession(Session):
     @property
     def _outputs_meta(self) -> list[NodeArg]:
         return self.get_outputs()
+
+    @property
+    def inputs_meta(self) -> list[NodeArg]:
+        """The same as get_inputs()."""
+        return self.get_inputs()
+
+    @property
+    def outputs_meta(self) -> list[NodeArg]:
+        """The same as get_outputs()."""
+        return self.get_outputs()
+
+    @property
+    def model_meta(self) -> ModelMetadata:
+        """The same as get_modelmeta()."""
+        return self.get_modelmeta()
 
     def set_providers(
         self,

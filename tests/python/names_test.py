@@ -10,8 +10,7 @@ import tenon
 ort = pytest.importorskip("onnxruntime")
 
 # What onnxruntime's package has at its top that is no part of its API.
-OTHERS = {"capi", "contextlib", "cuda_version", "import_capi_exception", "onnxruntime_validation", "package_name", "preload_dlls",
-          "print_debug_info", "version"}
+OTHERS = {"capi", "contextlib", "cuda_version", "import_capi_exception", "onnxruntime_validation", "package_name", "version"}
 # Names that come with functions which Tenon does not have (compiling models ahead of time, streams of the program's).
 ABSENT = {"OrtEpContextData", "OrtEpContextDataBuffer", "OrtSyncStream"}
 

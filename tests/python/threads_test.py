@@ -1,6 +1,8 @@
 """Many threads on one session, runs on another thread, processes that fork and spawn."""
 import multiprocessing
 import os
+import subprocess
+import sys
 import threading
 import time
 
@@ -131,6 +133,32 @@ def test_a_session_loads_its_model_anew_in_a_child_of_fork(threads):
         time.sleep(0.01)
     assert ended == (child, 0)
     assert np.array_equal(session.run(None, {"x": x})[0], x)
+
+
+@pytest.mark.parametrize("way", ["a daemon thread runs", "a daemon thread waits", "run_async is under way", "atexit runs"])
+def test_the_interpreter_ends_while_a_run_is_under_way(way, tmp_path):
+    path = tmp_path / "model.onnx"
+    path.write_bytes(long_model())
+    program = f"""
+import atexit, sys, threading, time, numpy, tenon
+session = tenon.InferenceSession({str(path)!r})
+x, timeline = numpy.zeros((256, 256), numpy.float32), tenon.Timeline()
+run = lambda **fences: [session.run(None, {{"x": x}}, **fences) for _ in range(10000 if not fences else 1)]
+if {way!r} == "a daemon thread runs":
+    threading.Thread(target=run, daemon=True).start()
+elif {way!r} == "a daemon thread waits":
+    threading.Thread(target=lambda: run(waits=[timeline.fence(1)]), daemon=True).start()
+elif {way!r} == "run_async is under way":
+    for i in range(4):
+        session.run_async(None, {{"x": x}}, lambda *results: None, i)
+else:
+    atexit.register(session.run, None, {{"x": x}})
+time.sleep(0.05)
+sys.exit(3)
+"""
+    for _ in range(4):  # the moment is by chance
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=100)
+        assert done.returncode == 3, done.stderr
 
 
 @pytest.mark.parametrize("files, cpus", [
