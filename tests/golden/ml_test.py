@@ -136,7 +136,12 @@ def add_linear(to):
             to.add(f"{name} {transform} {targets} {words}", "LinearClassifier", [x], [kind, TensorProto.FLOAT], coefficients=coefficients, intercepts=intercepts,
                    post_transform=transform, **labels_of(max(targets, 2), words))
 
-
+    # Only the first ones of a longer list count.
+    for more in (2, 6):
+        coefficients = to.random.uniform(-1, 1, 2 * 4 + more).astype(np.float32).tolist()
+        to.add(f"{more} more", "LinearRegressor", [to.features(5, 4)], [TensorProto.FLOAT], coefficients=coefficients, targets=2)
+        to.add(f"{more} more", "LinearClassifier", [to.features(5, 4)], [TensorProto.INT64, TensorProto.FLOAT], coefficients=coefficients, intercepts=[0.1, 0.2],
+               **labels_of(2, False))
     for (rows, columns), targets in itertools.product(((1, 33), (100, 33), (100, 700)), (1, 2, 12, 40)):
         x, coefficients = to.features(rows, columns), to.random.uniform(-0.2, 0.2, targets * columns).astype(np.float32).tolist()
         intercepts = to.random.uniform(0, 0.2, targets).astype(np.float32).tolist()

@@ -176,10 +176,12 @@ Result<RefImpl> make_linear_classifier(RefNode& node) {
   std::vector<float> coefficients = floats_of(attributes, "coefficients");
   std::vector<float> intercepts = floats_of(attributes, "intercepts");
   const auto targets = std::ssize(intercepts);
+  // ONNX Runtime takes the first ones of a longer list: an example of its own (logreg_iris.onnx) has such a list.
   TENON_INVALID_IF(
-      targets == 0 || std::ssize(coefficients) % targets != 0 || std::ssize(coefficients) / targets != x.features,
+      targets == 0 || std::ssize(coefficients) % targets != 0 || std::ssize(coefficients) / targets < x.features,
       "LinearClassifier has {} coefficients and {} intercepts for {} features.", coefficients.size(), targets,
       x.features);
+  coefficients.resize(targets * x.features);
   TENON_INVALID_IF(targets > 1 && targets > labels.size(), "LinearClassifier has {} intercepts for {} classes.",
                    targets, labels.size());
   TENON_TRY(require_output(node, 0, Shape{x.rows}));
@@ -227,9 +229,10 @@ Result<RefImpl> make_linear_regressor(RefNode& node) {
   TENON_TRY_ASSIGN(const int64_t targets, score_columns(*node.node));
   std::vector<float> coefficients = floats_of(attributes, "coefficients");
   std::vector<float> intercepts = floats_of(attributes, "intercepts");
-  TENON_INVALID_IF(
-      targets < 1 || std::ssize(coefficients) % targets != 0 || std::ssize(coefficients) / targets != x.features,
-      "LinearRegressor has {} coefficients for {} targets and {} features.", coefficients.size(), targets, x.features);
+  TENON_INVALID_IF(targets < 1 || std::ssize(coefficients) / targets < x.features,
+                   "LinearRegressor has {} coefficients for {} targets and {} features.", coefficients.size(), targets,
+                   x.features);
+  coefficients.resize(targets * x.features);  // as above
   TENON_INVALID_IF(!intercepts.empty() && std::ssize(intercepts) != targets,
                    "LinearRegressor has {} intercepts for {} targets.", intercepts.size(), targets);
   intercepts.resize(targets, 0);
