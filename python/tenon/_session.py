@@ -12,6 +12,7 @@ from tenon import _core
 from tenon._core import Fence, NodeArg, OrtDevice, OrtValue, RunOptions, SessionOptions
 from tenon._functions import OrtValueVector
 from tenon._plan import PlanReport, shapes_of
+from tenon._progress import Progress
 from tenon._threads import default_threads
 
 _CPU = "CPUExecutionProvider"
@@ -94,6 +95,16 @@ def _provider_list(
         else:
             chosen[name] = options
     return list(chosen.items())
+
+
+def _description(model: str | bytes) -> str:
+    """A model in a few words, for people."""
+    try:
+        size_bytes = len(model) if isinstance(model, bytes) else os.path.getsize(model)
+    except OSError:
+        return str(model)
+    name = "a model" if isinstance(model, bytes) else os.path.basename(model)
+    return f"{name} ({size_bytes / 1e6:.1f} MB)"
 
 
 class Session(_core.Session):
@@ -218,7 +229,8 @@ class InferenceSession(Session):
             self._providers[_CPU] = {}
 
     def _reload(self) -> None:
-        self._load(self._model, self._options, self._chosen, default_threads())
+        with Progress(f"tenon: loading {_description(self._model)}"):
+            self._load(self._model, self._options, self._chosen, default_threads())
 
     def get_session_options(self) -> SessionOptions:
         """The options that the session was made with."""
