@@ -179,7 +179,8 @@ nb::object strings_to_python(const Tensor& tensor) {
     const std::string_view text = text_at(tensor, i);
     PyObject* element = PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), nullptr);
     if (element == nullptr) throw nb::python_error();
-    Py_XSETREF(elements[i], element);
+    PyObject* const before = std::exchange(elements[i], element);  // the stable ABI has no Py_XSETREF
+    Py_XDECREF(before);
   }
   return array;
 }

@@ -217,7 +217,52 @@ def skl2onnx():
     return lambda: [plain(session.run(None, feed)) for session, feed in sessions]
 
 
-PACKAGES = {f.__name__: f for f in (magika, silero_vad, rapidocr, ddddocr, nudenet, rapid_table, piper, fastembed, skl2onnx)}
+def optimum():
+    """optimum's and sentence-transformers' ONNX backends over small models that they export here."""
+    import os
+    import tempfile
+
+    os.environ["HF_HUB_OFFLINE"] = "1"
+    import torch
+    from optimum.onnxruntime import ORTModelForCausalLM, ORTModelForFeatureExtraction, ORTModelForSequenceClassification
+    from sentence_transformers import SentenceTransformer
+    from transformers import BertConfig, BertForSequenceClassification, BertModel, BertTokenizerFast, GPT2Config, GPT2LMHeadModel
+
+    torch.manual_seed(0)
+    folder = tempfile.mkdtemp()
+    letters = "abcdefghijklmnopqrstuvwxyz"
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *letters, *(f"##{c}" for c in letters)]
+    with open(f"{folder}/vocab.txt", "w") as file:
+        file.write("\n".join(words))
+    tokenizer = BertTokenizerFast(f"{folder}/vocab.txt")
+    bert = BertConfig(vocab_size=len(words), hidden_size=64, num_hidden_layers=2, num_attention_heads=4, intermediate_size=128)
+    gpt = GPT2Config(vocab_size=64, n_embd=32, n_layer=2, n_head=2, n_positions=64, bos_token_id=0, eos_token_id=0)
+
+    def exported(name, network, kind):
+        network.eval().save_pretrained(f"{folder}/{name}_torch")
+        kind.from_pretrained(f"{folder}/{name}_torch", export=True).save_pretrained(f"{folder}/{name}")
+        tokenizer.save_pretrained(f"{folder}/{name}")
+        return f"{folder}/{name}"
+
+    classifier = ORTModelForSequenceClassification.from_pretrained(
+        exported("classifier", BertForSequenceClassification(bert), ORTModelForSequenceClassification))
+    writer = exported("writer", GPT2LMHeadModel(gpt), ORTModelForCausalLM)
+    writers = [ORTModelForCausalLM.from_pretrained(writer, use_io_binding=bound) for bound in (True, False)]
+    embedder = SentenceTransformer(exported("embedder", BertModel(bert), ORTModelForFeatureExtraction), backend="onnx",
+                                   model_kwargs={"file_name": "model.onnx"})
+    texts = ["hello world", "the quick brown fox jumps", "a"]
+
+    def call():
+        tokens = tokenizer(texts, return_tensors="pt", padding=True)
+        said = [model.generate(torch.tensor([[5, 6, 7]]), max_new_tokens=12, do_sample=False, pad_token_id=0, eos_token_id=None)
+                for model in writers]
+        vectors = embedder.encode(texts)
+        return [np.round(classifier(**tokens).logits.numpy().astype(np.float64), DIGITS).tolist(), [one.tolist() for one in said],
+                np.round((vectors @ vectors.T).astype(np.float64), 2).tolist()]
+    return call
+
+
+PACKAGES = {f.__name__: f for f in (magika, silero_vad, rapidocr, ddddocr, nudenet, rapid_table, piper, fastembed, skl2onnx, optimum)}
 
 
 def main():

