@@ -16,6 +16,8 @@ from tenon._progress import Progress
 from tenon._threads import default_threads
 
 _CPU = "CPUExecutionProvider"
+# Programs ask for onnxruntime's provider, whose options Tenon's takes.
+_SAME = {"CUDAExecutionProvider": "TenonCudaExecutionProvider"}
 Provider = Union[str, tuple[str, Mapping[Any, Any]]]
 
 
@@ -84,6 +86,8 @@ def _provider_list(
             name, options = entry[0], _texts(entry[1])
         else:
             raise ValueError("'providers' values must be either strings or (string, dict) tuples.")
+        if name not in available and _SAME.get(name) in available:
+            name = _SAME[name]
         if name in chosen:
             warnings.warn(f"Duplicate provider '{name}' encountered, ignoring.", stacklevel=4)
         elif name not in available:

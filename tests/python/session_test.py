@@ -205,6 +205,15 @@ def test_providers_that_are_not_there_are_a_warning():
         tenon.InferenceSession(model, providers=[("CPUExecutionProvider", {})])
 
 
+def test_the_cuda_provider_is_tenons_where_that_is_there(monkeypatch):
+    asked = [("CUDAExecutionProvider", {"device_id": 0, "use_tf32": False}), "CPUExecutionProvider"]
+    with pytest.warns(UserWarning, match="CUDAExecutionProvider"):
+        assert tenon._session._provider_list(asked, None) == [("CPUExecutionProvider", {})]
+    monkeypatch.setattr(tenon._core, "get_available_providers", lambda: ["TenonCudaExecutionProvider", "CPUExecutionProvider"])
+    wanted = [("TenonCudaExecutionProvider", {"device_id": "0", "use_tf32": "False"}), ("CPUExecutionProvider", {})]
+    assert tenon._session._provider_list(asked, None) == wanted
+
+
 def test_options_have_onnxruntimes_defaults_and_refuse_other_types():
     ours, theirs = tenon.SessionOptions(), ort.SessionOptions()
     for name in (n for n in dir(theirs) if not n.startswith("_") and not callable(getattr(theirs, n))):
