@@ -187,21 +187,70 @@ nb::object strings_to_python(const Tensor& tensor) {
 
 nb::object object_to_python(const Object& object);
 
-// A dictionary; keys are strings or integers, values any tensor.
-nb::object map_to_python(const Object& map) {
-  nb::object keys = to_python(map.elements()[0]->as_tensor()).attr("ravel")().attr("tolist")();
-  nb::object values = to_python(map.elements()[1]->as_tensor()).attr("ravel")().attr("tolist")();
+// The element of a tensor as a number or text of Python; an invalid object for types that the caller leaves to numpy.
+nb::object element_to_python(const Tensor& tensor, int64_t index) {
+  PyObject* made = nullptr;
+  switch (tensor.type()) {
+    case DataType::kString: {
+      const std::string_view text = text_at(tensor, index);
+      made = PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), nullptr);
+      break;
+    }
+    case DataType::kInt64:
+      made = PyLong_FromLongLong(static_cast<const int64_t*>(tensor.data())[index]);
+      break;
+    case DataType::kFloat:
+      made = PyFloat_FromDouble(static_cast<const float*>(tensor.data())[index]);
+      break;
+    case DataType::kDouble:
+      made = PyFloat_FromDouble(static_cast<const double*>(tensor.data())[index]);
+      break;
+    default:
+      return {};
+  }
+  if (made == nullptr) throw nb::python_error();
+  return nb::steal(made);
+}
+
+// The elements of a tensor, in order.
+std::vector<nb::object> elements_of(const Tensor& tensor) {
+  const int64_t count = tensor.shape().element_count();
+  std::vector<nb::object> made;
+  made.reserve(static_cast<size_t>(count));
+  for (int64_t i = 0; i < count; ++i) {
+    made.push_back(element_to_python(tensor, i));
+    if (made.back().is_valid()) continue;
+    made.clear();
+    nb::object list = to_python(tensor).attr("ravel")().attr("tolist")();
+    for (nb::handle element : list) made.push_back(nb::borrow(element));
+    break;
+  }
+  return made;
+}
+
+// A dictionary; keys are strings or integers, values any tensor. A sequence of maps (ZipMap) mostly has the same keys
+// in each, which `keys` then holds.
+nb::object map_to_python(const Object& map, const Tensor*& known, std::vector<nb::object>& keys) {
+  const Tensor& key_tensor = map.elements()[0]->as_tensor();
+  if (known == nullptr || known->data() != key_tensor.data() || known->shape() != key_tensor.shape()) {
+    keys = elements_of(key_tensor);
+    known = &key_tensor;
+  }
+  const std::vector<nb::object> values = elements_of(map.elements()[1]->as_tensor());
   nb::dict made;
-  const size_t count = nb::len(keys);
-  for (size_t i = 0; i < count; ++i) made[keys[i]] = values[i];
+  for (size_t i = 0; i < keys.size() && i < values.size(); ++i) made[keys[i]] = values[i];
   return made;
 }
 
 nb::object object_to_python(const Object& object) {
   if (object.kind() == ObjectKind::kTensor) return to_python(object.as_tensor());
-  if (object.kind() == ObjectKind::kMap) return map_to_python(object);
+  const Tensor* known = nullptr;
+  std::vector<nb::object> keys;
+  if (object.kind() == ObjectKind::kMap) return map_to_python(object, known, keys);
   nb::list made;
-  for (const ObjectRef& element : object.elements()) made.append(object_to_python(*element));
+  for (const ObjectRef& element : object.elements())
+    made.append(element->kind() == ObjectKind::kMap ? map_to_python(*element, known, keys)
+                                                    : object_to_python(*element));
   return made;
 }
 
