@@ -7,7 +7,7 @@ import random
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from tenon._core import OrtValue, get_available_providers
+from tenon._core import OrtHardwareDeviceType, OrtValue, get_available_providers, get_ep_devices
 
 
 class OrtDeviceVendorId(enum.IntEnum):
@@ -75,7 +75,7 @@ def get_all_providers() -> list[str]:
 
 def get_device() -> str:
     """ "GPU" where a provider for one is registered, else "CPU"."""
-    return "GPU" if any("CUDA" in name for name in get_available_providers()) else "CPU"
+    return "GPU" if any(device.device.type == OrtHardwareDeviceType.GPU for device in get_ep_devices()) else "CPU"
 
 
 def preload_dlls(cuda: bool = True, cudnn: bool = True, msvc: bool = True, directory: str | None = None) -> None:

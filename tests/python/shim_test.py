@@ -113,6 +113,22 @@ def test_a_plugin_that_does_not_load_is_a_warning_and_the_cpu_stays(cuda):
     assert out.startswith("['CPUExecutionProvider']\nThe package tenon-cuda cannot be used: ") and "libtenon_ep_cuda.so" in out
 
 
+def test_with_a_driver_the_provider_is_there(cuda, tmp_path):
+    """The plugin of this build over the driver without a GPU that the tests of the CUDA EP have."""
+    plugin, driver = os.environ.get("TENON_CUDA_PLUGIN", ""), os.environ.get("TENON_FAKE_CUDA", "")
+    if not plugin or not driver:
+        pytest.skip("this build has no CUDA plugin")
+    shutil.copy(plugin, cuda / "tenon_cuda/libtenon_ep_cuda.so")
+    out = run("""
+        import tenon
+        print(tenon.get_available_providers())
+        import tenon_cuda
+        import tenon.backend
+        print(tenon_cuda.problem(), tenon_cuda.register(), tenon.backend.supports_device("CUDA"), tenon.get_device())
+    """, cuda, LD_LIBRARY_PATH=driver)
+    assert out.splitlines() == ["['TenonCudaExecutionProvider', 'CPUExecutionProvider']", "None True True GPU"]
+
+
 def test_libraries_are_found_in_the_folders_of_nvidias_packages(cuda, tmp_path):
     for name in ("nvidia/cu13/lib/libnvrtc.so.13", "nvidia/cudnn/lib/libcudnn.so.9"):
         (tmp_path / "packages" / name).parent.mkdir(parents=True, exist_ok=True)
