@@ -1,8 +1,11 @@
 // LoRA adapters: files (.onnx_adapter) with named tensors that a run puts in the place of a model's inputs or
 // initializers, so that one session serves many fine-tuned models. The format is ONNX Runtime's.
 //
-//   tenon::LoraAdapter adapter = *tenon::LoraAdapter::load("style.onnx_adapter");  // maps the file
-//   session->run({{"x", x}, {adapter.parameters[0].first, adapter.parameters[0].second}});
+//   #include <tenon/lora_adapter.h>
+//   #include <tenon/session.h>
+//   auto adapter = *tenon::LoraAdapter::load("style.onnx_adapter");  // maps the file
+//   auto session = *tenon::Session::load("model.onnx", {.initializers_as_inputs = true});
+//   auto results = *session->run(adapter.parameters);  // and the model's inputs
 //
 // Ownership: parameters are views of the file's mapping (or of the copied bytes) and keep it. Threads: a value.
 // Errors: kInvalidArgument for bytes that are no adapter, kUnsupported for another version of the format; the message
