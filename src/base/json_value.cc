@@ -1,5 +1,7 @@
 #include "base/json_value.h"
 
+#include <utility>
+
 namespace tenon {
 
 namespace {
@@ -92,7 +94,7 @@ class Parser {
       if (auto* known = const_cast<JsonValue*>(made.find(name)); known != nullptr) {
         *known = std::move(member);
       } else {
-        made.members.emplace_back(std::move(name), std::move(member));
+        made.members.push_back({std::move(name), std::move(member)});
       }
       skip_space();
     } while (take(','));

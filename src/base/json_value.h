@@ -5,12 +5,13 @@
 
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "base/status.h"
 
 namespace tenon {
+
+struct JsonMember;
 
 struct JsonValue {
   enum class Kind { kNull, kBool, kNumber, kString, kArray, kObject };
@@ -26,7 +27,12 @@ struct JsonValue {
   bool flag = false;
   std::string text;  // of a string, as UTF-8; of a number as it is written
   std::vector<JsonValue> elements;
-  std::vector<std::pair<std::string, JsonValue>> members;
+  std::vector<JsonMember> members;
+};
+
+struct JsonMember {
+  std::string name;
+  JsonValue value;
 };
 
 }  // namespace tenon

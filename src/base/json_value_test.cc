@@ -16,7 +16,7 @@ TEST(JsonValue, ReadsEveryKind) {
       "false, \"nothing\": null, \"inner\": {}, \"list\": [ ]}\n");
   ASSERT_TRUE(value.is_object());
   ASSERT_EQ(value.members.size(), 7u);
-  EXPECT_EQ(value.members[0].first, "text");
+  EXPECT_EQ(value.members[0].name, "text");
   EXPECT_EQ(value.find("text")->text, "a\n\"\xC3\xA9\xF0\x9F\x98\x80");
   EXPECT_EQ(value.find("numbers")->elements[4].text, "-0.5E-7");
   EXPECT_TRUE(value.find("yes")->flag);

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <memory>
 
+#include "base/format.h"
 #include "graph/mapped_file.h"
 
 namespace tenon {
@@ -319,7 +320,7 @@ Status ModelPackage::read_assets(const JsonValue& manifest) {
   if (entries == nullptr) return Status();
   while (const dirent* entry = ::readdir(entries.get())) {
     std::string uri = entry->d_name;
-    const std::string path = folder + "/" + uri;
+    const std::string path = format("{}/{}", folder, uri);
     if (!uri.starts_with("sha256-")) continue;
     uri[kAssetPrefix.size() - 1] = ':';
     if (is_asset(uri) && is_folder(path)) assets_.emplace(uri, path);
