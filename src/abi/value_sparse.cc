@@ -48,28 +48,33 @@ OrtStatus* check_sparse(const OrtValue& value) {
   return ort_error(ORT_RUNTIME_EXCEPTION, "The value is not a sparse tensor (kind {}).", static_cast<int>(value.kind));
 }
 
-// The content of a value that has no indices yet, to be given some: copied if it was made with an allocator.
-OrtStatus* unfilled(OrtValue& value, bool with_allocator, SparseTensor** out) {
-  if (OrtStatus* bad = check_sparse(value)) return bad;
+// The content of a value that has no indices yet, to be given some: copied if it was made with an allocator. Null:
+// `bad` says why there is none.
+SparseTensor* unfilled(OrtValue& value, bool with_allocator, OrtStatus** bad) {
+  *bad = check_sparse(value);
+  if (*bad != nullptr || value.sparse == nullptr) return nullptr;
   SparseTensor& sparse = *value.sparse;
-  if (sparse.format != ORT_SPARSE_UNDEFINED)
-    return ort_error(ORT_FAIL, "this tensor already has populated sparse_indices (format {})",
+  if (sparse.format != ORT_SPARSE_UNDEFINED) {
+    *bad = ort_error(ORT_FAIL, "this tensor already has populated sparse_indices (format {})",
                      static_cast<int>(sparse.format));
-  if (with_allocator && sparse.allocator == nullptr)
-    return make_ort_status(ORT_FAIL, "A view of the program's values gets its indices from Use...Indices.");
-  if (!with_allocator && sparse.allocator != nullptr)
-    return make_ort_status(ORT_FAIL, "A sparse tensor with an allocator gets its indices from FillSparseTensor....");
-  *out = &sparse;
-  return nullptr;
+  } else if (with_allocator && sparse.allocator == nullptr) {
+    *bad = make_ort_status(ORT_FAIL, "A view of the program's values gets its indices from Use...Indices.");
+  } else if (!with_allocator && sparse.allocator != nullptr) {
+    *bad = make_ort_status(ORT_FAIL, "A sparse tensor with an allocator gets its indices from FillSparseTensor....");
+  }
+  return *bad == nullptr ? &sparse : nullptr;
 }
 
-OrtStatus* filled(const OrtValue& value, const SparseTensor** out) {
-  if (value.kind == ONNX_TYPE_UNKNOWN)
-    return make_ort_status(ORT_FAIL, "the ort_value must contain a constructed sparse tensor");
-  if (OrtStatus* bad = check_sparse(value)) return bad;
-  if (value.sparse->format == ORT_SPARSE_UNDEFINED)
-    return make_ort_status(ORT_FAIL, "Sparse Tensor does not contain sparse data");
-  *out = value.sparse.get();
+// Null: `bad` says why there is nothing to read.
+const SparseTensor* filled(const OrtValue& value, OrtStatus** bad) {
+  if (value.kind == ONNX_TYPE_UNKNOWN) {
+    *bad = make_ort_status(ORT_FAIL, "the ort_value must contain a constructed sparse tensor");
+    return nullptr;
+  }
+  *bad = check_sparse(value);
+  if (*bad != nullptr || value.sparse == nullptr) return nullptr;
+  if (value.sparse->format != ORT_SPARSE_UNDEFINED) return value.sparse.get();
+  *bad = make_ort_status(ORT_FAIL, "Sparse Tensor does not contain sparse data");
   return nullptr;
 }
 
@@ -153,13 +158,17 @@ struct Values {
   const void* data;
 };
 
-// What the Fill functions share before they look at the indices.
-OrtStatus* begin_fill(OrtValue& value, const OrtMemoryInfo& memory, const Values& values, SparseTensor** sparse,
-                      Shape* shape) {
-  if (OrtStatus* bad = unfilled(value, /*with_allocator=*/true, sparse)) return bad;
+// What the Fill functions share before they look at the indices: the content to fill, or null and why not.
+SparseTensor* begin_fill(OrtValue& value, const OrtMemoryInfo& memory, const Values& values, Shape* shape,
+                         OrtStatus** bad) {
+  SparseTensor* const sparse = unfilled(value, /*with_allocator=*/true, bad);
+  if (sparse == nullptr) return nullptr;
   const bool strings = value.element_type == ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING;
-  if (OrtStatus* bad = check_memory(memory, strings)) return bad;
-  return read_shape(values.dims, values.rank, "tried Filling sparse tensor with negative value in values shape", shape);
+  *bad = check_memory(memory, strings);
+  if (*bad == nullptr)
+    *bad =
+        read_shape(values.dims, values.rank, "tried Filling sparse tensor with negative value in values shape", shape);
+  return *bad == nullptr ? sparse : nullptr;
 }
 
 // COO and CSR have a vector of values, whatever shape they were given in.
@@ -183,19 +192,19 @@ OrtStatus* new_sparse(const int64_t* dims, size_t rank, ONNXTensorElementDataTyp
   return nullptr;
 }
 
-OrtStatus* find_indices(const OrtValue& value, OrtSparseIndicesFormat wanted, const SparseIndices** out) {
-  const SparseTensor* sparse = nullptr;
-  if (OrtStatus* bad = filled(value, &sparse)) return bad;
+// Null: `bad` says why there are none.
+const SparseIndices* find_indices(const OrtValue& value, OrtSparseIndicesFormat wanted, OrtStatus** bad) {
+  const SparseTensor* const sparse = filled(value, bad);
+  if (sparse == nullptr) return nullptr;
   OrtSparseFormat format = ORT_SPARSE_UNDEFINED;
   if (wanted == ORT_SPARSE_COO_INDICES) format = ORT_SPARSE_COO;
   if (wanted == ORT_SPARSE_CSR_INNER_INDICES || wanted == ORT_SPARSE_CSR_OUTER_INDICES) format = ORT_SPARSE_CSRC;
   if (wanted == ORT_SPARSE_BLOCK_SPARSE_INDICES) format = ORT_SPARSE_BLOCK_SPARSE;
-  if (format == ORT_SPARSE_UNDEFINED)
-    return ort_error(ORT_FAIL, "Unsupported indices_format passed: {}", static_cast<int>(wanted));
-  if (format != sparse->format)
-    return ort_error(ORT_FAIL, "The sparse tensor has the format {}, and indices of format {} are asked for.",
-                     static_cast<int>(sparse->format), static_cast<int>(format));
-  *out = &sparse->indices[wanted == ORT_SPARSE_CSR_OUTER_INDICES ? 1 : 0];
+  if (format == sparse->format) return &sparse->indices[wanted == ORT_SPARSE_CSR_OUTER_INDICES ? 1 : 0];
+  *bad = format == ORT_SPARSE_UNDEFINED
+             ? ort_error(ORT_FAIL, "Unsupported indices_format passed: {}", static_cast<int>(wanted))
+             : ort_error(ORT_FAIL, "The sparse tensor has the format {}, and indices of format {} are asked for.",
+                         static_cast<int>(sparse->format), static_cast<int>(format));
   return nullptr;
 }
 
@@ -253,11 +262,11 @@ OrtStatus* ort_api::FillSparseTensorCoo(OrtValue* ort_value, const OrtMemoryInfo
           check_pointers("FillSparseTensorCoo", {{"ort_value", ort_value}, {"data_mem_info", data_mem_info}}))
     return bad;
   return guarded([&]() -> OrtStatus* {
-    SparseTensor* sparse = nullptr;
     Shape shape;
-    if (OrtStatus* bad =
-            begin_fill(*ort_value, *data_mem_info, {values_shape, values_shape_len, values}, &sparse, &shape))
-      return bad;
+    OrtStatus* bad_value = nullptr;
+    SparseTensor* const sparse =
+        begin_fill(*ort_value, *data_mem_info, {values_shape, values_shape_len, values}, &shape, &bad_value);
+    if (sparse == nullptr) return bad_value;
     const size_t count = shape.element_count();
     if (OrtStatus* bad = check_coo(ort_value->shape, count, {indices_data, indices_num})) return bad;
     return fill(
@@ -275,11 +284,11 @@ OrtStatus* ort_api::FillSparseTensorCsr(OrtValue* ort_value, const OrtMemoryInfo
           check_pointers("FillSparseTensorCsr", {{"ort_value", ort_value}, {"data_mem_info", data_mem_info}}))
     return bad;
   return guarded([&]() -> OrtStatus* {
-    SparseTensor* sparse = nullptr;
     Shape shape;
-    if (OrtStatus* bad =
-            begin_fill(*ort_value, *data_mem_info, {values_shape, values_shape_len, values}, &sparse, &shape))
-      return bad;
+    OrtStatus* bad_value = nullptr;
+    SparseTensor* const sparse =
+        begin_fill(*ort_value, *data_mem_info, {values_shape, values_shape_len, values}, &shape, &bad_value);
+    if (sparse == nullptr) return bad_value;
     const IndexArray inner{inner_indices_data, inner_indices_num}, outer{outer_indices_data, outer_indices_num};
     if (OrtStatus* bad = check_csr(ort_value->shape, shape.element_count(), inner, outer)) return bad;
     return fill(*ort_value, {ORT_SPARSE_CSRC, flat(shape), values, {index_vector(inner), index_vector(outer)}},
@@ -295,11 +304,11 @@ OrtStatus* ort_api::FillSparseTensorBlockSparse(OrtValue* ort_value, const OrtMe
           check_pointers("FillSparseTensorBlockSparse", {{"ort_value", ort_value}, {"data_mem_info", data_mem_info}}))
     return bad;
   return guarded([&]() -> OrtStatus* {
-    SparseTensor* sparse = nullptr;
     Shape shape, indices;
-    if (OrtStatus* bad =
-            begin_fill(*ort_value, *data_mem_info, {values_shape, values_shape_len, values}, &sparse, &shape))
-      return bad;
+    OrtStatus* bad_value = nullptr;
+    SparseTensor* const sparse =
+        begin_fill(*ort_value, *data_mem_info, {values_shape, values_shape_len, values}, &shape, &bad_value);
+    if (sparse == nullptr) return bad_value;
     if (OrtStatus* bad =
             read_shape(indices_shape_data, indices_shape_len,
                        "tried Filling sparse tensor with negative value in block sparse indices shape", &indices))
@@ -313,8 +322,9 @@ OrtStatus* ort_api::FillSparseTensorBlockSparse(OrtValue* ort_value, const OrtMe
 OrtStatus* ort_api::UseCooIndices(OrtValue* ort_value, int64_t* indices_data, size_t indices_num) noexcept {
   if (OrtStatus* bad = check_pointers("UseCooIndices", {{"ort_value", ort_value}})) return bad;
   return guarded([&]() -> OrtStatus* {
-    SparseTensor* sparse = nullptr;
-    if (OrtStatus* bad = unfilled(*ort_value, /*with_allocator=*/false, &sparse)) return bad;
+    OrtStatus* bad_value = nullptr;
+    SparseTensor* const sparse = unfilled(*ort_value, /*with_allocator=*/false, &bad_value);
+    if (sparse == nullptr) return bad_value;
     const size_t count = sparse->values_shape.element_count();
     if (OrtStatus* bad = check_coo(ort_value->shape, count, {indices_data, indices_num})) return bad;
     sparse->indices = {{DataType::kInt64, coo_shape(count, indices_num), indices_data}};
@@ -327,8 +337,9 @@ OrtStatus* ort_api::UseCsrIndices(OrtValue* ort_value, int64_t* inner_data, size
                                   size_t outer_num) noexcept {
   if (OrtStatus* bad = check_pointers("UseCsrIndices", {{"ort_value", ort_value}})) return bad;
   return guarded([&]() -> OrtStatus* {
-    SparseTensor* sparse = nullptr;
-    if (OrtStatus* bad = unfilled(*ort_value, /*with_allocator=*/false, &sparse)) return bad;
+    OrtStatus* bad_value = nullptr;
+    SparseTensor* const sparse = unfilled(*ort_value, /*with_allocator=*/false, &bad_value);
+    if (sparse == nullptr) return bad_value;
     const IndexArray inner{inner_data, inner_num}, outer{outer_data, outer_num};
     if (OrtStatus* bad = check_csr(ort_value->shape, sparse->values_shape.element_count(), inner, outer)) return bad;
     sparse->indices = {index_vector(inner), index_vector(outer)};
@@ -341,8 +352,9 @@ OrtStatus* ort_api::UseBlockSparseIndices(OrtValue* ort_value, const int64_t* in
                                           int32_t* indices_data) noexcept {
   if (OrtStatus* bad = check_pointers("UseBlockSparseIndices", {{"ort_value", ort_value}})) return bad;
   return guarded([&]() -> OrtStatus* {
-    SparseTensor* sparse = nullptr;
-    if (OrtStatus* bad = unfilled(*ort_value, /*with_allocator=*/false, &sparse)) return bad;
+    OrtStatus* bad_value = nullptr;
+    SparseTensor* const sparse = unfilled(*ort_value, /*with_allocator=*/false, &bad_value);
+    if (sparse == nullptr) return bad_value;
     Shape shape;
     if (OrtStatus* bad =
             read_shape(indices_shape, indices_shape_len, "The shape of the block indices is negative.", &shape))
@@ -362,7 +374,7 @@ OrtStatus* ort_api::GetSparseTensorFormat(const OrtValue* ort_value, enum OrtSpa
   if (ort_value->kind == ONNX_TYPE_UNKNOWN)
     return make_ort_status(ORT_INVALID_ARGUMENT, "the ort_value must contain a constructed tensor");
   if (OrtStatus* bad = check_sparse(*ort_value)) return bad;
-  *out = ort_value->sparse->format;
+  *out = ort_value->sparse != nullptr ? ort_value->sparse->format : ORT_SPARSE_UNDEFINED;
   return nullptr;
 }
 
@@ -371,8 +383,9 @@ OrtStatus* ort_api::GetSparseTensorValuesTypeAndShape(const OrtValue* ort_value,
   clear(out);
   if (OrtStatus* bad = check_pointers("GetSparseTensorValuesTypeAndShape", {{"ort_value", ort_value}, {"out", out}}))
     return bad;
-  const SparseTensor* sparse = nullptr;
-  if (OrtStatus* bad = filled(*ort_value, &sparse)) return bad;
+  OrtStatus* bad_value = nullptr;
+  const SparseTensor* const sparse = filled(*ort_value, &bad_value);
+  if (sparse == nullptr) return bad_value;
   return guarded([&] {
     return make_object(out, make_tensor_info(from_element_type(ort_value->element_type), sparse->values_shape));
   });
@@ -381,8 +394,9 @@ OrtStatus* ort_api::GetSparseTensorValuesTypeAndShape(const OrtValue* ort_value,
 OrtStatus* ort_api::GetSparseTensorValues(const OrtValue* ort_value, const void** out) noexcept {
   clear(out);
   if (OrtStatus* bad = check_pointers("GetSparseTensorValues", {{"ort_value", ort_value}, {"out", out}})) return bad;
-  const SparseTensor* sparse = nullptr;
-  if (OrtStatus* bad = filled(*ort_value, &sparse)) return bad;
+  OrtStatus* bad_value = nullptr;
+  const SparseTensor* const sparse = filled(*ort_value, &bad_value);
+  if (sparse == nullptr) return bad_value;
   if (ort_value->element_type == ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING)
     return make_ort_status(ORT_INVALID_ARGUMENT, "Use GetStringTensor*() API to retrieve strings");
   *out = sparse->values;
@@ -395,8 +409,9 @@ OrtStatus* ort_api::GetSparseTensorIndicesTypeShape(const OrtValue* ort_value,
   clear(out);
   if (OrtStatus* bad = check_pointers("GetSparseTensorIndicesTypeShape", {{"ort_value", ort_value}, {"out", out}}))
     return bad;
-  const SparseIndices* indices = nullptr;
-  if (OrtStatus* bad = find_indices(*ort_value, indices_format, &indices)) return bad;
+  OrtStatus* bad_value = nullptr;
+  const SparseIndices* const indices = find_indices(*ort_value, indices_format, &bad_value);
+  if (indices == nullptr) return bad_value;
   return guarded([&] { return make_object(out, make_tensor_info(indices->type, indices->shape)); });
 }
 
@@ -407,8 +422,9 @@ OrtStatus* ort_api::GetSparseTensorIndices(const OrtValue* ort_value, enum OrtSp
   if (OrtStatus* bad = check_pointers("GetSparseTensorIndices",
                                       {{"ort_value", ort_value}, {"num_indices", num_indices}, {"indices", indices}}))
     return bad;
-  const SparseIndices* found = nullptr;
-  if (OrtStatus* bad = find_indices(*ort_value, indices_format, &found)) return bad;
+  OrtStatus* bad_value = nullptr;
+  const SparseIndices* const found = find_indices(*ort_value, indices_format, &bad_value);
+  if (found == nullptr) return bad_value;
   *num_indices = found->shape.element_count();
   *indices = found->data;
   return nullptr;

@@ -19,19 +19,20 @@ OrtStatus* check_strings(const OrtValue& value) {
                    static_cast<int>(value.element_type));
 }
 
-// The strings to read: a tensor's, or the values of a sparse one.
-OrtStatus* find_strings(const OrtValue& value, const std::vector<std::string>** out) {
-  if (value.sparse != nullptr) {
-    if (value.sparse->format == ORT_SPARSE_UNDEFINED)
-      return make_ort_status(ORT_INVALID_ARGUMENT, "Sparse Tensor does not contain sparse data");
-    if (value.element_type != ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING)
-      return ort_error(ORT_FAIL, "The sparse tensor has no strings (element type {}).",
-                       static_cast<int>(value.element_type));
-    *out = &value.sparse->strings;
-    return nullptr;
+// The strings to read: a tensor's, or the values of a sparse one. Null: `bad` says why there are none.
+const std::vector<std::string>* find_strings(const OrtValue& value, OrtStatus** bad) {
+  if (value.sparse == nullptr) {
+    *bad = check_strings(value);
+    return *bad == nullptr ? value.strings.get() : nullptr;
   }
-  if (OrtStatus* bad = check_strings(value)) return bad;
-  *out = value.strings.get();
+  if (value.sparse->format == ORT_SPARSE_UNDEFINED) {
+    *bad = make_ort_status(ORT_INVALID_ARGUMENT, "Sparse Tensor does not contain sparse data");
+  } else if (value.element_type != ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING) {
+    *bad = ort_error(ORT_FAIL, "The sparse tensor has no strings (element type {}).",
+                     static_cast<int>(value.element_type));
+  } else {
+    return &value.sparse->strings;
+  }
   return nullptr;
 }
 
@@ -85,8 +86,9 @@ OrtStatus* ort_api::GetResizedStringTensorElementBuffer(OrtValue* value, size_t 
 OrtStatus* ort_api::GetStringTensorDataLength(const OrtValue* value, size_t* len) noexcept {
   clear(len);
   if (OrtStatus* bad = check_pointers("GetStringTensorDataLength", {{"value", value}, {"len", len}})) return bad;
-  const std::vector<std::string>* strings = nullptr;
-  if (OrtStatus* bad = find_strings(*value, &strings)) return bad;
+  OrtStatus* bad_value = nullptr;
+  const std::vector<std::string>* const strings = find_strings(*value, &bad_value);
+  if (strings == nullptr) return bad_value;
   for (const std::string& text : *strings) *len += text.size();
   return nullptr;
 }
@@ -94,8 +96,9 @@ OrtStatus* ort_api::GetStringTensorDataLength(const OrtValue* value, size_t* len
 OrtStatus* ort_api::GetStringTensorContent(const OrtValue* value, void* s, size_t s_len, size_t* offsets,
                                            size_t offsets_len) noexcept {
   if (OrtStatus* bad = check_pointers("GetStringTensorContent", {{"value", value}})) return bad;
-  const std::vector<std::string>* found = nullptr;
-  if (OrtStatus* bad = find_strings(*value, &found)) return bad;
+  OrtStatus* bad_value = nullptr;
+  const std::vector<std::string>* const found = find_strings(*value, &bad_value);
+  if (found == nullptr) return bad_value;
   const std::vector<std::string>& strings = *found;
   if (offsets_len != strings.size()) return make_ort_status(ORT_FAIL, "offsets buffer is not equal to tensor size");
   size_t needed = 0;
@@ -115,8 +118,9 @@ OrtStatus* ort_api::GetStringTensorContent(const OrtValue* value, void* s, size_
 
 OrtStatus* ort_api::GetStringTensorElementLength(const OrtValue* value, size_t index, size_t* out) noexcept {
   if (OrtStatus* bad = check_pointers("GetStringTensorElementLength", {{"value", value}, {"out", out}})) return bad;
-  const std::vector<std::string>* strings = nullptr;
-  if (OrtStatus* bad = find_strings(*value, &strings)) return bad;
+  OrtStatus* bad_value = nullptr;
+  const std::vector<std::string>* const strings = find_strings(*value, &bad_value);
+  if (strings == nullptr) return bad_value;
   if (index >= strings->size()) return make_ort_status(ORT_INVALID_ARGUMENT, "index is out of bounds");
   *out = (*strings)[index].size();
   return nullptr;
@@ -124,8 +128,9 @@ OrtStatus* ort_api::GetStringTensorElementLength(const OrtValue* value, size_t i
 
 OrtStatus* ort_api::GetStringTensorElement(const OrtValue* value, size_t s_len, size_t index, void* s) noexcept {
   if (OrtStatus* bad = check_pointers("GetStringTensorElement", {{"value", value}})) return bad;
-  const std::vector<std::string>* strings = nullptr;
-  if (OrtStatus* bad = find_strings(*value, &strings)) return bad;
+  OrtStatus* bad_value = nullptr;
+  const std::vector<std::string>* const strings = find_strings(*value, &bad_value);
+  if (strings == nullptr) return bad_value;
   if (index >= strings->size()) return make_ort_status(ORT_INVALID_ARGUMENT, "element index is out of bounds");
   const std::string& text = (*strings)[index];
   if (s_len < text.size()) return make_ort_status(ORT_FAIL, "buffer size is too small for string element");
