@@ -5,6 +5,8 @@
 #include <cstdlib>
 #include <span>
 
+#include "adapter.h"
+
 namespace tenon::python {
 namespace {
 
@@ -251,7 +253,16 @@ void bind_run_options(nb::module_& m) {
           arg("key"))
       .def(
           "add_active_adapter",
-          [](RunSettings&, nb::handle) { raise(ORT_NOT_IMPLEMENTED, "Tenon has no LoRA adapters."); }, arg("adapter"));
+          [](RunSettings& run, const Adapter& adapter) {
+            if (!adapter.handle)
+              raise(PyExc_RuntimeError, "The LoraAdapter has no parameters: give it a file with Load first.");
+            check(api().RunOptionsAddActiveLoraAdapter(run.handle.get(), adapter.handle.get()));
+            run.has_adapters = true;
+          },
+          arg("adapter"),
+          "Runs with these options take the adapter's parameters in the place of the model's initializers, and of "
+          "inputs "
+          "of the same names.");
 }
 
 void bind_option_enums(nb::module_& m) {

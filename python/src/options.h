@@ -64,6 +64,7 @@ struct RunSettings {
   OwnedRunOptions handle;
   bool terminate = false;
   bool only_execute_path_to_fetches = false;
+  bool has_adapters = false;
   nb::list waits, signals;  // of Fence
 
   RunSettings();

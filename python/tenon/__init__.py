@@ -7,18 +7,15 @@ The package has the names and the behaviour of onnxruntime's; docs/how-to/python
 """
 
 from tenon._absent import (
-    AdapterFormat,
-    LoraAdapter,
     ModelCompiler,
     OrtArenaCfg,
     OrtCompileApiFlags,
     OrtExternalInitializerInfo,
-    OrtSparseFormat,
-    SparseTensor,
     create_and_register_allocator,
     create_and_register_allocator_v2,
 )
 from tenon._core import (
+    AdapterFormat,
     Copy,
     DeviceReset,
     EngineError,
@@ -32,6 +29,7 @@ from tenon._core import (
     InvalidArgument,
     InvalidGraph,
     InvalidProtobuf,
+    LoraAdapter,
     ModelLoadCanceled,
     ModelLoaded,
     ModelRequiresCompilation,
@@ -50,11 +48,13 @@ from tenon._core import (
     OrtMemoryInfo,
     OrtMemoryInfoDeviceType,
     OrtMemType,
+    OrtSparseFormat,
     OrtValue,
     RunOptions,
     RuntimeException,
     SessionIOBinding,
     SessionOptions,
+    SparseTensor,
     Timeline,
     get_available_providers,
     get_build_info,

@@ -14,52 +14,6 @@ def _refuse(what: str) -> NoReturn:
     raise NotImplementedHere(f"[ONNXRuntimeError] : 9 : NOT_IMPLEMENTED : {what}")
 
 
-class SparseTensor:
-    """Tenon has no sparse tensors."""
-
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        _refuse("Tenon has no sparse tensors: give the model a dense one.")
-
-    @classmethod
-    def sparse_coo_from_numpy(cls, *arguments: Any, **options: Any) -> SparseTensor:
-        """Raises NotImplemented."""
-        return cls()
-
-    @classmethod
-    def sparse_csr_from_numpy(cls, *arguments: Any, **options: Any) -> SparseTensor:
-        """Raises NotImplemented."""
-        return cls()
-
-
-class OrtSparseFormat(enum.IntEnum):
-    """Formats of sparse tensors."""
-
-    ORT_SPARSE_UNDEFINED = 0
-    ORT_SPARSE_COO = 1
-    ORT_SPARSE_CSRC = 2
-    ORT_SPARSE_BLOCK_SPARSE = 4
-
-
-class LoraAdapter:
-    """Tenon has no LoRA adapters."""
-
-    def Load(self, path: str) -> None:  # noqa: N802  (onnxruntime's name)
-        """Raises NotImplemented."""
-        _refuse("Tenon has no LoRA adapters.")
-
-
-class AdapterFormat:
-    """Tenon has no LoRA adapters."""
-
-    def __init__(self, adapter: Any = None) -> None:
-        _refuse("Tenon has no LoRA adapters.")
-
-    @staticmethod
-    def read_adapter(file_path: Any) -> AdapterFormat:
-        """Raises NotImplemented."""
-        _refuse("Tenon has no LoRA adapters.")
-
-
 class ModelCompiler:
     """Tenon has no compiled models (EPContext)."""
 

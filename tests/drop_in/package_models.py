@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import onnx
+import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 
 VOCABULARY, HEADS, HEAD_SIZE = 32, 2, 8
@@ -61,7 +62,10 @@ def write_ctc(folder):
 
 
 def write_decoder(folder):
-    """Logits from the token's embedding and the mean of all keys so far; keys and values grow from run to run."""
+    """Logits from the token's embedding and the mean of all keys so far; keys and values grow from run to run.
+
+    A LoRA adapter (tuned.onnx_adapter) replaces two initializers, of zeroes, that change the logits.
+    """
     random = np.random.default_rng(0)
     node = helper.make_node
     width = HEADS * HEAD_SIZE
@@ -77,11 +81,16 @@ def write_decoder(folder):
              node("Concat", ["past_key_values.0.value", "kv"], ["present.0.value"], axis=2),
              node("ReduceMean", ["present.0.key"], ["mean"], axes=[2], keepdims=1),
              node("Transpose", ["mean"], ["mean_t"], perm=[0, 2, 1, 3]), node("Reshape", ["mean_t", "flat"], ["context"]),
-             node("Add", ["e", "context"], ["h"]), node("MatMul", ["h", "head"], ["logits"])]
+             node("Add", ["e", "context"], ["plain"]), node("MatMul", ["plain", "lora.a"], ["low"]),
+             node("MatMul", ["low", "lora.b"], ["change"]), node("Add", ["plain", "change"], ["h"]),
+             node("MatMul", ["h", "head"], ["logits"])]
+    low_rank = {"lora.a": (width, 2), "lora.b": (2, width)}
+    weights += [tensor(name, np.zeros(shape, np.float32)) for name, shape in low_rank.items()]
     int64 = TensorProto.INT64
     save(folder / "decoder.onnx", "decoder", nodes,
          [info("input_ids", ["batch", "seq"], int64), info("attention_mask", ["batch", "total"], int64),
-          info("past_key_values.0.key", past), info("past_key_values.0.value", past)],
+          info("past_key_values.0.key", past), info("past_key_values.0.value", past),
+          *(info(name, shape) for name, shape in low_rank.items())],
          [info("logits", ["batch", "seq", VOCABULARY]), info("present.0.key", total), info("present.0.value", total)],
          weights)
     names = {"past_key_names": "past_key_values.%d.key", "past_value_names": "past_key_values.%d.value"}
@@ -95,6 +104,10 @@ def write_decoder(folder):
                         "vocab_size": VOCABULARY, "decoder": decoder},
               "search": {"do_sample": False, "max_length": 24, "num_beams": 1, "past_present_share_buffer": False}}
     (folder / "genai_config.json").write_text(json.dumps(config))
+    adapter = onnxruntime.AdapterFormat()
+    adapter.set_parameters({name: onnxruntime.OrtValue.ortvalue_from_numpy(random.standard_normal(shape).astype(np.float32))
+                            for name, shape in low_rank.items()})
+    adapter.export_adapter(str(folder / "tuned.onnx_adapter"))
 
 
 def write_classifier(folder):

@@ -115,7 +115,8 @@ def test_mmdeploy_runtime(packages, models, tmp_path):
 
 
 def test_onnxruntime_genai(packages, models, tmp_path):
-    """A decoder whose keys and values grow: every run has new shapes and reads the outputs of the run before."""
+    """A decoder whose keys and values grow: every run has new shapes and reads the outputs of the run before. A LoRA
+    adapter changes what it says."""
     stock = drive("drive_genai.py", models / "decoder", packages)
     # The package looks for libonnxruntime inside a package of that name.
     replacement = tmp_path / "onnxruntime"
@@ -124,7 +125,8 @@ def test_onnxruntime_genai(packages, models, tmp_path):
     shutil.copy(LIBRARY, replacement / "capi" / "libonnxruntime.so")
     ours = drive("drive_genai.py", models / "decoder", tmp_path, packages)
     assert_only_library(ours, LIBRARY)
-    for case in ("one", "two"):
+    assert stock["one"]["tokens"] != stock["tuned"]["tokens"], "the adapter changes nothing, so that the test shows nothing"
+    for case in ("one", "two", "tuned"):
         np.testing.assert_allclose(ours[case]["logits"], stock[case]["logits"], rtol=1e-4, atol=1e-4)
         assert ours[case]["tokens"] == stock[case]["tokens"]
 

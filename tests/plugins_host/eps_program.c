@@ -8,6 +8,8 @@
 //   device N               the next EP runs on its N-th device, counted from 0
 //   ep NAME[,KEY=VALUE...] the next EP in order of preference
 //   session MODEL          makes a session; later options are for the next one
+//   package FOLDER,NAME    selects a variant of a model package's component for the options' EP, and makes its session
+//   own_package FOLDER,NAME  the same, and the session with options of the program
 //   nodes                  the EP of each node
 //   run [,KEY=VALUE...]    runs it on fixed inputs, with run config entries, and prints the outputs
 //   again [new],[...]      runs it four times with one input of [3, 4], in the same or in new memory
@@ -95,6 +97,40 @@ static void make_session(const char* model) {
   api->ReleaseSessionOptions(options);
   need("CreateSessionOptions", api->CreateSessionOptions(&options));
   need("record", api->AddSessionConfigEntry(options, "session.record_ep_graph_assignment_info", "1"));
+}
+
+// With the options of the package, and those of the program when `own` is set.
+static void make_from_package(char* folder, bool own) {
+  const OrtModelPackageApi* packages = api->GetModelPackageApi();
+  OrtModelPackageOptions* wanted = NULL;
+  OrtModelPackageContext* package = NULL;
+  OrtModelPackageComponentContext* selected = NULL;
+  OrtSessionOptions* fresh = NULL;
+  const char* variant = NULL;
+  char* component = strchr(folder, ',');
+  if (component == NULL) exit(2);
+  *component++ = '\0';
+  if (session != NULL) api->ReleaseSession(session);
+  session = NULL;
+  need("package", packages->CreateModelPackageContext(folder, &package));
+  need("CreateSessionOptions", api->CreateSessionOptions(&fresh));
+  need("record", api->AddSessionConfigEntry(fresh, "session.record_ep_graph_assignment_info", "1"));
+  if (!failed("options", packages->CreateModelPackageOptionsFromSessionOptions(env, options, &wanted)) &&
+      !failed("select", packages->SelectComponent(package, component, wanted, &selected))) {
+    // What was selected needs neither of them.
+    packages->ReleaseModelPackageContext(package);
+    packages->ReleaseModelPackageOptions(wanted);
+    package = NULL;
+    wanted = NULL;
+    need("name", packages->ModelPackageComponent_GetSelectedVariantName(selected, &variant));
+    printf("variant %s\n", variant);
+    if (!failed("session", packages->CreateSession(env, selected, own ? fresh : NULL, &session)))
+      printf("session made\n");
+  }
+  api->ReleaseSessionOptions(fresh);
+  packages->ReleaseModelPackageComponentContext(selected);
+  packages->ReleaseModelPackageContext(package);
+  packages->ReleaseModelPackageOptions(wanted);
 }
 
 static int by_text(const void* a, const void* b) { return strcmp((const char*)a, (const char*)b); }
@@ -323,6 +359,8 @@ static void command(const char* word, char* text) {
     append_ep(text);
   else if (strcmp(word, "session") == 0)
     make_session(text);
+  else if (strcmp(word, "package") == 0 || strcmp(word, "own_package") == 0)
+    make_from_package(text, *word == 'o');
   else if (strcmp(word, "capacity") == 0)
     capacity(text);
   else if (strcmp(word, "weightless") == 0)

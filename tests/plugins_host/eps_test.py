@@ -531,5 +531,50 @@ def test_a_compiled_model_of_another_version_is_refused(tmp_path, chain, host):
         assert drive(other, tmp_path, *SIM, "ep", SIM_EP, "session", "other.onnx")[0].startswith("session: code")
 
 
+# Of a package's variants: the EP that is selected, by name, device, the EP's own answer, and the order.
+VARIANTS = {
+    "cpu": {"ep": "CPUExecutionProvider"},
+    "sim_cpu": {"ep": SIM_EP, "device": "cpu"},
+    "sim_other": {"ep": SIM_EP, "compatibility_string": "of another library"},
+    "sim_gpu": {"ep": SIM_EP, "device": "gpu"},
+    "sim_any": {"ep": SIM_EP},
+    "sim_npu": {"ep": SIM_EP, "device": "npu"},
+    "own": {"ep": "OwnEp"},
+}
+
+
+def package(folder, model, variants, provider_options=None):
+    (folder / "pack").mkdir()
+    (folder / model).rename(folder / "pack" / model)
+    ort = {"model_file": model, "session_options": {"session.record_ep_graph_assignment_info": "1"}}
+    if provider_options is not None:
+        ort["provider_options"] = provider_options
+    bodies = {name: {**VARIANTS[name], "variant_directory": ".", "executor_info": {"ort": ort}} for name in variants}
+    (folder / "pack" / "manifest.json").write_text(json.dumps({"schema_version": "1.0", "components": {"c": {"variants": bodies}}}))
+    return "pack,c"
+
+
+@pytest.mark.parametrize("ep, variants, selected", [
+    ([], ["sim_any", "cpu"], "cpu"), ([SIM_EP], ["cpu", "sim_any"], "sim_any"), ([SIM_EP], ["cpu", "own"], None),
+    ([SIM_EP], ["sim_cpu", "sim_gpu", "sim_npu"], ...), ([SIM_EP], ["sim_other", "sim_any"], ...),
+    ([SIM_EP, "CPUExecutionProvider"], ["cpu", "sim_any"], "sim_any"), (["OwnEp"], ["own", "cpu"], "own"),
+], ids=str)
+def test_a_variant_is_selected_for_the_first_ep(tmp_path, chain, ep, variants, selected):
+    words = [word for name in ep for word in ("ep", name)]
+    lines = same_in_both(tmp_path, *OWN, *SIM, *words, "package", package(tmp_path, chain, variants), "end")
+    if selected is not ...:
+        assert lines[0] == (f"variant {selected}" if selected else "select: code 1")
+
+
+@pytest.mark.parametrize("command", ["package", "own_package"])
+def test_a_packages_session_runs_on_the_selected_ep(tmp_path, chain, command):
+    where = package(tmp_path, chain, ["cpu", "sim_any"], {"exclude": "Neg"})
+    lines = same_in_both(tmp_path, *SIM, "ep", SIM_EP, command, where, "nodes", "run")
+    assert lines[:2] == ["variant sim_any", "session made"]
+    # The package's options for the EP count where the program has none.
+    neg = [line for line in lines if "neg2" in line]
+    assert len(neg) == 1 and ("CPUExecutionProvider" in neg[0]) == (command == "package")
+
+
 if __name__ == "__main__":
     raise SystemExit(pytest.main([__file__, "-q", "-rs"]))

@@ -31,7 +31,7 @@ ABSENT_MEMBERS = {
 
 @pytest.mark.parametrize("name", ["InferenceSession", "IOBinding", "OrtValue", "OrtDevice", "SessionOptions", "RunOptions",
                                   "NodeArg", "ModelMetadata", "OrtMemoryInfo", "OrtEpDevice", "OrtHardwareDevice",
-                                  "SessionIOBinding", "OrtEpAssignedNode", "OrtEpAssignedSubgraph"])
+                                  "SessionIOBinding", "SparseTensor", "AdapterFormat", "LoraAdapter", "OrtEpAssignedNode", "OrtEpAssignedSubgraph"])
 def test_classes_have_onnxruntimes_members(name):
     theirs = {m for m in dir(getattr(ort, name)) if not m.startswith("_")} - ABSENT_MEMBERS.get(name, set())
     if name == "ModelMetadata":  # fields of a dataclass

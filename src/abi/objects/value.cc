@@ -137,7 +137,7 @@ Status check_writable(const OrtValue& value, const char* use) {
 OrtTypeInfo type_of(const OrtValue& value) {
   OrtTypeInfo info;
   info.kind = value.kind;
-  if (value.is_tensor()) {
+  if (value.is_tensor() || value.sparse != nullptr) {
     info.tensor = make_tensor_info(from_element_type(value.element_type), value.shape);
   } else if (value.kind == ONNX_TYPE_SEQUENCE && !value.elements.empty()) {
     OrtTypeInfo element = type_of(*value.elements.front());
@@ -286,7 +286,7 @@ OrtStatus* ort_api::GetTensorSizeInBytes(const OrtValue* ort_value, size_t* size
 OrtStatus* ort_api::GetTensorTypeAndShape(const OrtValue* value, OrtTensorTypeAndShapeInfo** out) noexcept {
   clear(out);
   if (OrtStatus* bad = check_pointers("GetTensorTypeAndShape", {{"value", value}, {"out", out}})) return bad;
-  if (!value->is_tensor()) return make_ort_status(ORT_FAIL, "Argument is not a tensor");
+  if (!value->is_tensor() && value->sparse == nullptr) return make_ort_status(ORT_FAIL, "Argument is not a tensor");
   return guarded(
       [&] { return make_object(out, make_tensor_info(from_element_type(value->element_type), value->shape)); });
 }
@@ -329,6 +329,8 @@ OrtStatus* ort_api::GetValueType(const OrtValue* value, enum ONNXType* out) noex
 OrtStatus* ort_api::GetTensorMemoryInfo(const OrtValue* value, const OrtMemoryInfo** mem_info) noexcept {
   clear(mem_info);
   if (OrtStatus* bad = check_pointers("GetTensorMemoryInfo", {{"value", value}, {"mem_info", mem_info}})) return bad;
+  if (value->sparse != nullptr)
+    return make_ort_status(ORT_RUNTIME_EXCEPTION, "GetTensorMemoryInfo tells nothing of sparse tensors.");
   if (!value->is_tensor()) return not_a_tensor("GetTensorMemoryInfo");
   *mem_info = &value->memory;
   return nullptr;
