@@ -75,7 +75,7 @@ OrtStatus* model_editor_api::CreateNode(const char* operator_name, const char* d
           "CreateNode",
           {{"operator_name", operator_name}, {"domain_name", domain_name}, {"node_name", node_name}, {"node", node}}))
     return bad;
-  if (attribs_len > 0 && attributes == nullptr) return null_argument("attributes");
+  if (attributes == nullptr) attribs_len = 0;  // as in the reference
   return guarded([&]() -> OrtStatus* {
     auto made = std::make_unique<OrtNode>();
     made->op_type = operator_name;

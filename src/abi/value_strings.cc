@@ -10,15 +10,21 @@ namespace tenon::abi {
 
 namespace {
 
-// The code is the reference's, which finds the type out by a failed check of its own.
-OrtStatus* check_strings(const OrtValue& value) {
+// The codes are the reference's, which finds the type out by failed checks of its own; `no_tensor` is the one for values
+// of other kinds.
+OrtStatus* check_strings(const OrtValue& value, OrtErrorCode no_tensor = ORT_NOT_IMPLEMENTED) {
   if (value.is_string_tensor()) return nullptr;
-  return ort_error(ORT_FAIL, "The value is no tensor of strings (kind {}, element type {}).",
+  return ort_error(value.is_tensor() || value.kind == ONNX_TYPE_SPARSETENSOR ? ORT_FAIL : no_tensor, "The value is no tensor of strings (kind {}, element type {}).",
                    static_cast<int>(value.kind), static_cast<int>(value.element_type));
 }
 
-OrtStatus* check_index(const OrtValue& value, size_t index, const char* message) {
-  if (OrtStatus* bad = check_strings(value)) return bad;
+OrtErrorCode mutable_code(const OrtValue& value) {
+  return value.kind == ONNX_TYPE_MAP ? ORT_FAIL : ORT_RUNTIME_EXCEPTION;
+}
+
+OrtStatus* check_index(const OrtValue& value, size_t index, const char* message,
+                       OrtErrorCode no_tensor = ORT_NOT_IMPLEMENTED) {
+  if (OrtStatus* bad = check_strings(value, no_tensor)) return bad;
   return index < value.strings->size() ? nullptr : make_ort_status(ORT_INVALID_ARGUMENT, message);
 }
 
@@ -26,7 +32,7 @@ OrtStatus* check_index(const OrtValue& value, size_t index, const char* message)
 
 OrtStatus* ort_api::FillStringTensor(OrtValue* value, const char* const* s, size_t s_len) noexcept {
   if (OrtStatus* bad = check_pointers("FillStringTensor", {{"value", value}})) return bad;
-  if (OrtStatus* bad = check_strings(*value)) return bad;
+  if (OrtStatus* bad = check_strings(*value, mutable_code(*value))) return bad;
   if (s_len != value->strings->size())
     return make_ort_status(ORT_INVALID_ARGUMENT, "input array doesn't equal tensor size");
   if (s_len == 0) return nullptr;
@@ -43,7 +49,7 @@ OrtStatus* ort_api::FillStringTensor(OrtValue* value, const char* const* s, size
 
 OrtStatus* ort_api::FillStringTensorElement(OrtValue* value, const char* s, size_t index) noexcept {
   if (OrtStatus* bad = check_pointers("FillStringTensorElement", {{"value", value}, {"s", s}})) return bad;
-  if (OrtStatus* bad = check_index(*value, index, "element index is out of bounds")) return bad;
+  if (OrtStatus* bad = check_index(*value, index, "element index is out of bounds", mutable_code(*value))) return bad;
   return guarded([&]() -> OrtStatus* {
     (*value->strings)[index] = s;
     return nullptr;
@@ -55,7 +61,7 @@ OrtStatus* ort_api::GetResizedStringTensorElementBuffer(OrtValue* value, size_t 
   clear(buffer);
   if (OrtStatus* bad = check_pointers("GetResizedStringTensorElementBuffer", {{"value", value}, {"buffer", buffer}}))
     return bad;
-  if (OrtStatus* bad = check_index(*value, index, "element index is out of bounds")) return bad;
+  if (OrtStatus* bad = check_index(*value, index, "element index is out of bounds", mutable_code(*value))) return bad;
   return guarded([&]() -> OrtStatus* {
     std::string& element = (*value->strings)[index];
     element.resize(length_in_bytes);
@@ -102,7 +108,7 @@ OrtStatus* ort_api::GetStringTensorElementLength(const OrtValue* value, size_t i
 
 OrtStatus* ort_api::GetStringTensorElement(const OrtValue* value, size_t s_len, size_t index, void* s) noexcept {
   if (OrtStatus* bad = check_pointers("GetStringTensorElement", {{"value", value}})) return bad;
-  if (OrtStatus* bad = check_index(*value, index, "element index is out of bounds")) return bad;
+  if (OrtStatus* bad = check_index(*value, index, "element index is out of bounds", mutable_code(*value))) return bad;
   const std::string& text = (*value->strings)[index];
   if (s_len < text.size()) return make_ort_status(ORT_FAIL, "buffer size is too small for string element");
   if (text.empty()) return nullptr;

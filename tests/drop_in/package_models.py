@@ -60,6 +60,34 @@ def write_ctc(folder):
           "comment": "made for a test"})
 
 
+def write_speech(folder):
+    """A voice for sherpa-onnx's text to speech (a wave for each token), and a denoiser whose state goes from run to run."""
+    random = np.random.default_rng(2)
+    node, int64 = helper.make_node, TensorProto.INT64
+    letters = ["_", " ", *"abcdefghijklmnopqrstuvwxyz"]
+    (folder / "voice_tokens.txt").write_text("".join(f"{letter} {i}\n" for i, letter in enumerate(letters) if letter != " ") + "  1\n")
+    (folder / "voice_lexicon.txt").write_text("".join(f"{word} {' '.join(word)}\n" for word in ("hello", "world", "again")))
+    waves = (np.sin(np.arange(1, len(letters) + 1)[:, None] * np.arange(400)[None, :] / 30) / 2).astype(np.float32)
+    nodes = [node("Gather", ["waves", "x"], ["g"]), node("Mul", ["g", "length_scale"], ["s"]), node("Tanh", ["s"], ["h"]),
+             node("Reshape", ["h", "flat"], ["y"])]
+    save(folder / "voice.onnx", "voice", nodes,
+         [info("x", ["N", "L"], int64), info("x_length", ["N"], int64), info("noise_scale", [1]), info("length_scale", [1]), info("noise_scale_w", [1])],
+         [info("y", ["N", 1, "T"])], [tensor("waves", waves), tensor("flat", np.array([1, 1, -1], np.int64))],
+         {"model_type": "vits", "comment": "made for a test", "language": "English", "sample_rate": "16000", "n_speakers": "1", "add_blank": "0",
+          "punctuation": ", . ! ?"})
+    shapes = {"conv_cache": [2, 1, 4, 3, 5], "tra_cache": [2, 3, 1, 1, 4], "inter_cache": [2, 1, 5, 4]}
+    nodes = [node("ReduceMean", ["mix"], ["loud"], keepdims=0)]
+    for name in shapes:
+        nodes += [node("Mul", [name, "keep"], [name + "_k"]), node("Add", [name + "_k", "loud"], [name + "_out"])]
+    nodes += [node("ReduceMean", ["conv_cache_out"], ["level"], keepdims=0), node("Mul", ["w", "level"], ["v"]), node("Sigmoid", ["v"], ["mask"]),
+              node("Mul", ["mix", "mask"], ["enh"])]
+    save(folder / "denoiser.onnx", "denoiser", nodes, [info("mix", [1, 257, 1, 2]), *(info(name, shape) for name, shape in shapes.items())],
+         [info("enh", [1, 257, 1, 2]), *(info(name + "_out", shape) for name, shape in shapes.items())],
+         [tensor("keep", np.array(0.9, np.float32)), tensor("w", random.standard_normal((1, 257, 1, 2)).astype(np.float32) * 20)],
+         {"model_type": "gtcrn", "comment": "made for a test", "version": "1", "sample_rate": "16000", "n_fft": "512", "hop_length": "256",
+          "window_length": "512", "window_type": "hann_sqrt", **{f"{name}_shape": ",".join(map(str, shape)) for name, shape in shapes.items()}})
+
+
 def write_decoder(folder):
     """Logits from the token's embedding and the mean of all keys so far; keys and values grow from run to run."""
     random = np.random.default_rng(0)
@@ -174,12 +202,40 @@ def write_texts(folder):
         onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), folder / f"{name}.onnx")
 
 
+def write_extended(folder):
+    """Models with the custom operators of onnx-extended, whose kernels read attributes of every type and tensors."""
+    double = TensorProto.DOUBLE
+    first, second = "onnx_extended.ortops.tutorial.cpu", "onnx_extended.ortops.optim.cpu"
+
+    def one(name, node, inputs, outputs, *opsets):
+        graph = helper.make_graph([node] if not isinstance(node, list) else node, name, inputs, outputs)
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17), *opsets], ir_version=9), folder / f"{name}.onnx")
+
+    rows = ["a", "b"]
+    one("my_custom_op", helper.make_node("MyCustomOp", ["X", "Y"], ["Z"], domain=first), [info("X", rows), info("Y", rows)], [info("Z", rows)],
+        helper.make_opsetid(first, 1))
+    attributes = helper.make_node("MyCustomOpWithAttributes", ["X", "Y"], ["Z"], domain=first, att_string="string_att", att_int64=5, att_float=4.5,
+                                  att_tensor=tensor("att", np.array([[5.1, 4.1]], np.float64)))
+    one("my_custom_op_with_attributes", attributes, [info("X", rows, double), info("Y", rows, double)], [info("Z", rows, double)],
+        helper.make_opsetid(first, 1))
+    one("dense_to_sparse", [helper.make_node("DenseToSparse", ["X"], ["s"], domain=second), helper.make_node("SparseToDense", ["s"], ["Y"], domain=second)],
+        [info("X", rows)], [info("Y", rows)], helper.make_opsetid(second, 1))
+    tree = helper.make_node("TreeEnsembleRegressor", ["X"], ["Y"], domain=second, n_targets=1, nodes_treeids=[0, 0, 0], nodes_nodeids=[0, 1, 2],
+                            nodes_featureids=[1, 0, 0], nodes_values=[0.1, 0.0, 0.0], nodes_hitrates=[1.0, 1.0, 1.0], nodes_modes="BRANCH_LEQ,LEAF,LEAF",
+                            nodes_truenodeids=[1, 0, 0], nodes_falsenodeids=[2, 0, 0], nodes_missing_value_tracks_true=[0, 0, 0],
+                            target_treeids=[0, 0], target_nodeids=[1, 2], target_ids=[0, 0], target_weights=[-1.5, 2.5])
+    one("tree", tree, [info("X", rows)], [info("Y", ["a", 1])], helper.make_opsetid(second, 1))
+
+
 def write(folder):
     write_embedding(folder / "embedding.onnx")
     write_ctc(folder)
+    write_speech(folder)
     (folder / "classifier").mkdir()
     write_classifier(folder / "classifier")
     (folder / "decoder").mkdir()
     write_decoder(folder / "decoder")
     (folder / "texts").mkdir()
     write_texts(folder / "texts")
+    (folder / "extended").mkdir()
+    write_extended(folder / "extended")

