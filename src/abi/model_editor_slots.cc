@@ -87,13 +87,14 @@ OrtStatus* model_editor_api::CreateNode(const char* operator_name, const char* d
     made->outputs.resize(output_names_len);
     for (size_t i = 0; i < attribs_len; ++i) {
       if (attributes[i] == nullptr) return ort_error(ORT_INVALID_ARGUMENT, "Attribute {} is null.", i);
+      if (std::find(attributes, attributes + i, attributes[i]) != attributes + i)
+        return ort_error(ORT_INVALID_ARGUMENT, "Attribute {} is there twice; each belongs to one place.", i);
       OrtOpAttr copy;
       copy.owned = std::make_unique<Attribute>(*attributes[i]->attribute);
       copy.attribute = copy.owned.get();
       made->attributes.push_back(std::move(copy));
     }
-    for (size_t i = 0; i < attribs_len; ++i)
-      if (std::find(attributes, attributes + i, attributes[i]) == attributes + i) delete attributes[i];
+    for (size_t i = 0; i < attribs_len; ++i) delete attributes[i];
     *node = made.release();
     return nullptr;
   });

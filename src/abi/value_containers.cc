@@ -1,5 +1,8 @@
 // Sequences and maps.
 #include <algorithm>
+#include <cstring>
+#include <numeric>
+#include <utility>
 
 #include "abi/objects/allocator.h"
 #include "abi/objects/env.h"
@@ -67,6 +70,32 @@ OrtStatus* copy_tensor_value(const OrtValue& source, OrtAllocator* allocator, Or
   return nullptr;
 }
 
+// The order in which a program gets the entries of a map: by key, as the reference keeps them.
+std::vector<size_t> order_of_keys(const OrtValue& keys) {
+  std::vector<size_t> order(keys.shape.element_count());
+  std::iota(order.begin(), order.end(), size_t{0});
+  const int64_t* numbers = keys.is_string_tensor() ? nullptr : keys.tensor.data_as<int64_t>();
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    return numbers != nullptr ? numbers[a] < numbers[b] : (*keys.strings)[a] < (*keys.strings)[b];
+  });
+  return order;
+}
+
+// Puts the elements of `part`, which is the program's own copy of a map's keys or values, into that order.
+void reorder(OrtValue& part, const std::vector<size_t>& order) {
+  if (std::is_sorted(order.begin(), order.end())) return;
+  if (part.is_string_tensor()) {
+    std::vector<std::string> sorted;
+    for (const size_t i : order) sorted.push_back(std::move((*part.strings)[i]));
+    *part.strings = std::move(sorted);
+    return;
+  }
+  const size_t size = part.tensor.size_bytes() / order.size();
+  char* data = part.tensor.data_as<char>();
+  const std::vector<char> before(data, data + part.tensor.size_bytes());
+  for (size_t i = 0; i < order.size(); ++i) std::memcpy(data + i * size, before.data() + order[i] * size, size);
+}
+
 }  // namespace
 
 OrtStatus* ort_api::CreateValue(const OrtValue* const* in, size_t num_values, enum ONNXType value_type,
@@ -104,7 +133,11 @@ OrtStatus* ort_api::GetValue(const OrtValue* value, int index, OrtAllocator* all
                : ort_error(ORT_FAIL, "Index ({}) is outside a sequence of {} values.", index, value->elements.size());
   return guarded([&]() -> OrtStatus* {
     const OrtValue& element = *value->elements[index];
-    if (element.is_tensor()) return copy_tensor_value(element, allocator, out);
+    if (element.is_tensor()) {
+      if (OrtStatus* bad = copy_tensor_value(element, allocator, out)) return bad;
+      if (value->kind == ONNX_TYPE_MAP && host_reads((*out)->memory)) reorder(**out, order_of_keys(*value->elements[0]));
+      return nullptr;
+    }
     *out = new OrtValue(element);
     return nullptr;
   });

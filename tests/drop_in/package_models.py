@@ -125,6 +125,42 @@ def write_decoder(folder):
     (folder / "genai_config.json").write_text(json.dumps(config))
 
 
+def write_attention(folder):
+    """A decoder of one layer with GroupQueryAttention, rotary embeddings and a head of four bits (MatMulNBits)."""
+    random = np.random.default_rng(3)
+    node, own, int64, int32 = helper.make_node, "com.microsoft", TensorProto.INT64, TensorProto.INT32
+    vocabulary, heads, kv_heads, size, length = 128, 4, 2, 16, 64
+    width = heads * size
+    angles = np.arange(length)[:, None] / 10 ** np.linspace(0, 2, size // 2)[None, :]
+
+    def weight(name, *shape):
+        return tensor(name, (random.standard_normal(shape) * 0.4).astype(np.float32))
+
+    weights = [weight("embed", vocabulary, width), weight("qkv", width, (heads + 2 * kv_heads) * size), weight("o", width, width),
+               tensor("cos", np.cos(angles).astype(np.float32)), tensor("sin", np.sin(angles).astype(np.float32)),
+               tensor("head", random.integers(0, 256, (vocabulary, width // 32, 16), np.uint8)),
+               tensor("scales", (0.02 + 0.05 * random.random((vocabulary, width // 32))).astype(np.float32)),
+               tensor("one", np.array(1, np.int64)), tensor("axis", np.array([1], np.int64))]
+    nodes = [node("ReduceSum", ["attention_mask", "axis"], ["sums"], keepdims=0), node("Sub", ["sums", "one"], ["lasts"]),
+             node("Cast", ["lasts"], ["seqlens"], to=int32), node("Shape", ["attention_mask"], ["shape"]), node("Gather", ["shape", "one"], ["whole"]),
+             node("Cast", ["whole"], ["total_length"], to=int32), node("Gather", ["embed", "input_ids"], ["e"]), node("MatMul", ["e", "qkv"], ["packed"]),
+             node("GroupQueryAttention", ["packed", "", "", "past_key_values.0.key", "past_key_values.0.value", "seqlens", "total_length", "cos", "sin"],
+                  ["a", "present.0.key", "present.0.value"], domain=own, num_heads=heads, kv_num_heads=kv_heads, do_rotary=1),
+             node("MatMul", ["a", "o"], ["p"]), node("Add", ["e", "p"], ["h"]),
+             node("MatMulNBits", ["h", "head", "scales"], ["logits"], domain=own, K=width, N=vocabulary, bits=4, block_size=32)]
+    past, total = ["batch", kv_heads, "past", size], ["batch", kv_heads, "total", size]
+    graph = helper.make_graph(nodes, "attention", [info("input_ids", ["batch", "seq"], int64), info("attention_mask", ["batch", "total"], int64),
+                                                   info("past_key_values.0.key", past), info("past_key_values.0.value", past)],
+                              [info("logits", ["batch", "seq", vocabulary]), info("present.0.key", total), info("present.0.value", total)], weights)
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid(own, 1)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), folder / "decoder.onnx")
+    config = json.loads((folder.parent / "decoder" / "genai_config.json").read_text())
+    config["model"].update(vocab_size=vocabulary, context_length=length)
+    config["model"]["decoder"].update(head_size=size, hidden_size=width, num_attention_heads=heads, num_key_value_heads=kv_heads)
+    config["search"]["past_present_share_buffer"] = True
+    (folder / "genai_config.json").write_text(json.dumps(config))
+
+
 def write_classifier(folder):
     """A folder as mmdeploy's SDK reads it: a small network, and what comes before and after it."""
     rng = np.random.default_rng(4)
@@ -235,6 +271,8 @@ def write(folder):
     write_classifier(folder / "classifier")
     (folder / "decoder").mkdir()
     write_decoder(folder / "decoder")
+    (folder / "attention").mkdir()
+    write_attention(folder / "attention")
     (folder / "texts").mkdir()
     write_texts(folder / "texts")
     (folder / "extended").mkdir()

@@ -197,19 +197,66 @@ def test_mmdeploy_runtime(packages, models, tmp_path):
         np.testing.assert_allclose([score for _, score in mine], [score for _, score in theirs], rtol=1e-4)
 
 
+def package_with(library, folder):
+    """A folder with a package of the name in which onnxruntime-genai looks for libonnxruntime."""
+    replacement = folder / "onnxruntime"
+    (replacement / "capi").mkdir(parents=True)
+    (replacement / "__init__.py").write_text("")
+    shutil.copy(library, replacement / "capi" / "libonnxruntime.so")
+    return folder
+
+
 def test_onnxruntime_genai(packages, models, tmp_path):
     """A decoder whose keys and values grow: every run has new shapes and reads the outputs of the run before."""
     stock = drive("drive_genai.py", models / "decoder", packages)
-    # The package looks for libonnxruntime inside a package of that name.
-    replacement = tmp_path / "onnxruntime"
-    (replacement / "capi").mkdir(parents=True)
-    (replacement / "__init__.py").write_text("")
-    shutil.copy(LIBRARY, replacement / "capi" / "libonnxruntime.so")
-    ours = drive("drive_genai.py", models / "decoder", tmp_path, packages)
+    ours = drive("drive_genai.py", models / "decoder", package_with(LIBRARY, tmp_path), packages)
     assert_only_library(ours, LIBRARY)
     for case in ("one", "two"):
         np.testing.assert_allclose(ours[case]["logits"], stock[case]["logits"], rtol=1e-4, atol=1e-4)
         assert ours[case]["tokens"] == stock[case]["tokens"]
+
+
+def compare_generations(packages, model, folder):
+    """Tokens of every way to generate, beside stock: greedy, sampled, in batches, in parts, from the middle, by beams."""
+    theirs = drive("drive_genai_models.py", model, package_with(stock.library(), folder / "stock"), packages)
+    ours = drive("drive_genai_models.py", model, package_with(LIBRARY, folder / "ours"), packages)
+    assert any(filecmp.cmp(path, LIBRARY, shallow=False) for path in ours["libraries"])
+    assert not any(filecmp.cmp(path, LIBRARY, shallow=False) for path in theirs["libraries"])
+    for way, expected in theirs.items():
+        if way == "libraries":
+            continue
+        for theirs_one, our_one in zip(*(one if isinstance(one, list) else [one] for one in (expected, ours[way])), strict=True):
+            assert not isinstance(theirs_one, str) and not isinstance(our_one, str), f"{way}: {theirs_one}, {our_one}"
+            assert our_one["tokens"] == theirs_one["tokens"], way
+            np.testing.assert_allclose(our_one["logits"], theirs_one["logits"], rtol=1e-4, atol=1e-4, err_msg=way)
+    assert len({str(one["tokens"]) for one in theirs["sampled"]}) == 3, "the seeds make no difference"
+
+
+def test_onnxruntime_genai_with_shared_buffers(packages, models, tmp_path):
+    """GroupQueryAttention over keys and values in one buffer, which the program binds as input and as output."""
+    compare_generations(packages, models / "attention", tmp_path)
+
+
+@pytest.fixture(scope="session")
+def built_models(packages):
+    """Folders of the models that the builder makes. TENON_GENAI_PYTHON is an interpreter that has what it needs."""
+    folder = pathlib.Path(os.environ["TENON_BUILD"]) / "genai_models"
+    if not (folder / "finished").exists():
+        shutil.rmtree(folder, ignore_errors=True)
+        builder = packages / "onnxruntime_genai" / "models" / "builder.py"
+        done = subprocess.run([os.environ.get("TENON_GENAI_PYTHON") or sys.executable, HERE / "genai_builder.py", builder, folder],
+                              capture_output=True, text=True, timeout=900)
+        if done.returncode == 77:
+            pytest.skip(f"onnxruntime-genai's builder: {done.stdout.strip()}")
+        assert done.returncode == 0, done.stderr[-2000:]
+        (folder / "finished").write_text("")
+    return folder
+
+
+@pytest.mark.parametrize("name", ["Llama_fp32", "Qwen2_fp32", "Qwen3_fp32", "Gemma_fp32", "Phi3_fp32", "Phi_fp32", "Llama_int4_int4_accuracy_level=1",
+                                  "Qwen3_int4_int4_accuracy_level=1"])
+def test_onnxruntime_genai_with_models_of_its_builder(packages, built_models, name, tmp_path):
+    compare_generations(packages, built_models / name, tmp_path)
 
 
 def test_onnxruntime_extensions(packages, models):

@@ -103,8 +103,8 @@ def value(get, pointer, depth=0):
 def memory_info(get, pointer):
     device = ctypes.c_int(-7)
     get("MemoryInfoGetDeviceType", pointer, ctypes.addressof(device))
-    return {"name": get.text("MemoryInfoGetName", pointer), "id": get("MemoryInfoGetId", pointer, out=ctypes.c_int)[1],
-            "type": get("MemoryInfoGetType", pointer, out=ctypes.c_int)[1], "memory": get("MemoryInfoGetMemType", pointer, out=ctypes.c_int)[1],
+    # Not the allocator's type, which differs everywhere: there is no arena in Tenon.
+    return {"name": get.text("MemoryInfoGetName", pointer), "id": get("MemoryInfoGetId", pointer, out=ctypes.c_int)[1], "memory": get("MemoryInfoGetMemType", pointer, out=ctypes.c_int)[1],
             "device": device.value, "device_memory": get("MemoryInfoGetDeviceMemType", pointer)[1],
             "vendor": get("MemoryInfoGetVendorId", pointer)[1]}
 

@@ -256,7 +256,7 @@ class Library:
         if role in ("out_objects", "fetches"):
             preset = arguments[i].get("fetches") if isinstance(arguments[i], dict) else None
             made = []
-            for k in range(min(count, len(buffer) if role == "fetches" else len(raw) // 8)):
+            for k in range(len(buffer) - 1 if role == "fetches" else min(count, len(raw) // 8)):
                 one = buffer[k] if role == "fetches" else int.from_bytes(raw[8 * k:8 * k + 8], "little")
                 if preset and k < len(preset) and preset[k] is not None:
                     made.append(self.objects[preset[k]].pointer == one)
