@@ -67,7 +67,8 @@ OrtStatus* ort_api::AddExternalInitializersFromFilesInMemory(OrtSessionOptions* 
       if (name == nullptr || *name == '\0' || data == nullptr)
         return ort_error(ORT_INVALID_ARGUMENT, "External file {} has no name or no buffer.", i);
       // The buffer stays the program's until the session is made.
-      options->external_files[name] = {data, external_initializer_file_lengths[i]};
+      if (!options->external_files.try_emplace(name, data, external_initializer_file_lengths[i]).second)
+        return ort_error(ORT_INVALID_ARGUMENT, "An entry for this name has already been added: {}", name);
     }
     return nullptr;
   });

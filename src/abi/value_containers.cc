@@ -42,6 +42,16 @@ OrtStatus* make_map(const OrtValue& keys, const OrtValue& values, OrtValue** out
   if (keys.element_type != ONNX_TENSOR_ELEMENT_DATA_TYPE_INT64 &&
       keys.element_type != ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING)
     return fail("Key type is not supported yet.");
+  switch (values.element_type) {
+    case ONNX_TENSOR_ELEMENT_DATA_TYPE_INT64:
+    case ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING:
+    case ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT:
+    case ONNX_TENSOR_ELEMENT_DATA_TYPE_DOUBLE:
+      break;
+    default:
+      return ort_error(ORT_FAIL, "Value type is not supported yet: {}",
+                       data_type_name(from_element_type(values.element_type)));
+  }
   auto map = std::make_unique<OrtValue>();
   map->kind = ONNX_TYPE_MAP;
   map->elements = {share(keys), share(values)};
@@ -70,30 +80,39 @@ OrtStatus* copy_tensor_value(const OrtValue& source, OrtAllocator* allocator, Or
   return nullptr;
 }
 
-// The order in which a program gets the entries of a map: by key, as the reference keeps them.
-std::vector<size_t> order_of_keys(const OrtValue& keys) {
-  std::vector<size_t> order(keys.shape.element_count());
-  std::iota(order.begin(), order.end(), size_t{0});
-  const int64_t* numbers = keys.is_string_tensor() ? nullptr : keys.tensor.data_as<int64_t>();
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-    return numbers != nullptr ? numbers[a] < numbers[b] : (*keys.strings)[a] < (*keys.strings)[b];
-  });
-  return order;
+// The entries that a program sees of a map, as the reference keeps it: by key, and of equal keys the first.
+std::vector<size_t> entries_of(const OrtValue& keys) {
+  const std::vector<std::string>* texts = keys.is_string_tensor() ? keys.strings.get() : nullptr;
+  const int64_t* numbers = texts == nullptr ? keys.tensor.data_as<int64_t>() : nullptr;
+  const auto less = [&](size_t a, size_t b) {
+    return texts != nullptr ? (*texts)[a] < (*texts)[b] : numbers[a] < numbers[b];
+  };
+  std::vector<size_t> entries(keys.shape.element_count());
+  std::iota(entries.begin(), entries.end(), size_t{0});
+  std::stable_sort(entries.begin(), entries.end(), less);
+  const auto end = std::unique(entries.begin(), entries.end(), [&](size_t a, size_t b) { return !less(a, b); });
+  entries.erase(end, entries.end());
+  return entries;
 }
 
-// Puts the elements of `part`, which is the program's own copy of a map's keys or values, into that order.
-void reorder(OrtValue& part, const std::vector<size_t>& order) {
-  if (std::is_sorted(order.begin(), order.end())) return;
+// The keys or the values of a map in host memory, in that order.
+OrtStatus* copy_part_of_map(const OrtValue& keys, const OrtValue& part, OrtAllocator* allocator, OrtValue** out) {
+  const std::vector<size_t> entries = entries_of(keys);
+  const int64_t count = std::ssize(entries);
+  OrtValue* made = nullptr;
+  if (OrtStatus* bad = kOrtApi.CreateTensorAsOrtValue(allocator, &count, 1, part.element_type, &made)) return bad;
+  std::unique_ptr<OrtValue> owned(made);
+  if (!host_reads(made->memory))
+    return make_ort_status(ORT_INVALID_ARGUMENT, "The parts of a map are copied to memory of the host only.");
+  *out = owned.release();
   if (part.is_string_tensor()) {
-    std::vector<std::string> sorted;
-    for (const size_t i : order) sorted.push_back(std::move((*part.strings)[i]));
-    *part.strings = std::move(sorted);
-    return;
+    for (size_t i = 0; i < entries.size(); ++i) (*made->strings)[i] = (*part.strings)[entries[i]];
+    return nullptr;
   }
-  const size_t size = part.tensor.size_bytes() / order.size();
-  char* data = part.tensor.data_as<char>();
-  const std::vector<char> before(data, data + part.tensor.size_bytes());
-  for (size_t i = 0; i < order.size(); ++i) std::memcpy(data + i * size, before.data() + order[i] * size, size);
+  const size_t size = data_type_size(part.tensor.type());
+  for (size_t i = 0; i < entries.size(); ++i)
+    std::memcpy(made->tensor.data_as<char>() + i * size, part.tensor.data_as<char>() + entries[i] * size, size);
+  return nullptr;
 }
 
 }  // namespace
@@ -133,11 +152,8 @@ OrtStatus* ort_api::GetValue(const OrtValue* value, int index, OrtAllocator* all
                : ort_error(ORT_FAIL, "Index ({}) is outside a sequence of {} values.", index, value->elements.size());
   return guarded([&]() -> OrtStatus* {
     const OrtValue& element = *value->elements[index];
-    if (element.is_tensor()) {
-      if (OrtStatus* bad = copy_tensor_value(element, allocator, out)) return bad;
-      if (value->kind == ONNX_TYPE_MAP && host_reads((*out)->memory)) reorder(**out, order_of_keys(*value->elements[0]));
-      return nullptr;
-    }
+    if (value->kind == ONNX_TYPE_MAP) return copy_part_of_map(*value->elements[0], element, allocator, out);
+    if (element.is_tensor()) return copy_tensor_value(element, allocator, out);
     *out = new OrtValue(element);
     return nullptr;
   });

@@ -238,6 +238,35 @@ def write_texts(folder):
         onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), folder / f"{name}.onnx")
 
 
+def write_embedder(folder):
+    """An embedder of sentences as a hub's cache has it: a tokenizer of ten words, and a small network."""
+    commit = "a" * 40
+    snapshot = folder / "models--test--mini" / "snapshots" / commit
+    (snapshot / "onnx").mkdir(parents=True)
+    (snapshot.parents[1] / "refs").mkdir()
+    (snapshot.parents[1] / "refs" / "main").write_text(commit)
+    random = np.random.default_rng(5)
+    node, int64 = helper.make_node, TensorProto.INT64
+    nodes = [node("Gather", ["words", "input_ids"], ["a"]), node("Gather", ["types", "token_type_ids"], ["b"]), node("Add", ["a", "b"], ["c"]),
+             node("LayerNormalization", ["c", "scale", "shift"], ["l"]), node("MatMul", ["l", "w"], ["last_hidden_state"])]
+    weights = [tensor(name, random.standard_normal(shape).astype(np.float32))
+               for name, shape in (("words", (10, 64)), ("types", (2, 64)), ("scale", (64,)), ("shift", (64,)), ("w", (64, 384)))]
+    for path in (snapshot / "model.onnx", snapshot / "onnx" / "model.onnx"):
+        save(path, "embedder", nodes, [info(name, ["b", "s"], int64) for name in ("input_ids", "attention_mask", "token_type_ids")],
+             [info("last_hidden_state", ["b", "s", 384])], weights)
+    words = {word: i for i, word in enumerate(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "the", "quick", "brown", "fox", "hello", "world"])}
+    ends = [{"SpecialToken": {"id": word, "type_id": 0}} for word in ("[CLS]", "[SEP]")]
+    texts = [{"Sequence": {"id": name, "type_id": i}} for i, name in enumerate("AB")]
+    tokenizer = {"version": "1.0", "truncation": None, "padding": None, "added_tokens": [], "normalizer": None, "decoder": None,
+                 "pre_tokenizer": {"type": "Whitespace"}, "model": {"type": "WordLevel", "vocab": words, "unk_token": "[UNK]"},
+                 "post_processor": {"type": "TemplateProcessing", "single": [ends[0], texts[0], ends[1]], "pair": texts,
+                                    "special_tokens": {word: {"id": word, "ids": [words[word]], "tokens": [word]} for word in ("[CLS]", "[SEP]")}}}
+    special = {"pad_token": "[PAD]", "cls_token": "[CLS]", "sep_token": "[SEP]", "unk_token": "[UNK]"}
+    for name, content in (("tokenizer", tokenizer), ("special_tokens_map", special), ("tokenizer_config", {"model_max_length": 512, "pad_token": "[PAD]"}),
+                          ("config", {"pad_token_id": 0, "model_type": "bert", "max_position_embeddings": 512, "hidden_size": 384})):
+        (snapshot / f"{name}.json").write_text(json.dumps(content))
+
+
 def write_extended(folder):
     """Models with the custom operators of onnx-extended, whose kernels read attributes of every type and tensors."""
     double = TensorProto.DOUBLE
@@ -277,3 +306,4 @@ def write(folder):
     write_texts(folder / "texts")
     (folder / "extended").mkdir()
     write_extended(folder / "extended")
+    write_embedder(folder / "hub")

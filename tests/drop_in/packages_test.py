@@ -104,6 +104,20 @@ def write_wave(path, samples):
         file.writeframes((samples * 32000).astype(np.int16).tobytes())
 
 
+def test_kreuzberg(packages, models, tmp_path, monkeypatch):
+    """A program in Rust over the crate ort, linked with ONNX Runtime 1.24.2."""
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setenv("HF_HOME", str(tmp_path))
+    theirs = drive("drive_kreuzberg.py", models, packages)
+    shutil.copytree(packages / "kreuzberg", tmp_path / "kreuzberg")
+    shutil.copytree(packages / "kreuzberg.libs", tmp_path / "kreuzberg.libs")
+    shutil.copy(LIBRARY, next((tmp_path / "kreuzberg.libs").glob("libonnxruntime*")))
+    ours = drive("drive_kreuzberg.py", models, tmp_path)
+    assert_only_library(ours, LIBRARY)
+    assert theirs["embeddings"][0] != theirs["embeddings"][1]
+    np.testing.assert_allclose(ours["embeddings"], theirs["embeddings"], atol=1e-5)
+
+
 def test_command_line_programs_of_sherpa_onnx(packages, models, tmp_path):
     """Executables that are linked with libonnxruntime.so: voice detection, recognition, text to speech, and a denoiser with state."""
     write_wave(tmp_path / "in.wav", signals.signal())
@@ -253,8 +267,8 @@ def built_models(packages):
     return folder
 
 
-@pytest.mark.parametrize("name", ["Llama_fp32", "Qwen2_fp32", "Qwen3_fp32", "Gemma_fp32", "Phi3_fp32", "Phi_fp32", "Llama_int4_int4_accuracy_level=1",
-                                  "Qwen3_int4_int4_accuracy_level=1"])
+@pytest.mark.parametrize("name", ["Llama_fp32", "Qwen2_fp32", "Qwen3_fp32", "Gemma_fp32", "Phi3_fp32", "Phi_fp32", "Llama_int4", "Qwen3_int4",
+                                  "Phi3_int4"])
 def test_onnxruntime_genai_with_models_of_its_builder(packages, built_models, name, tmp_path):
     compare_generations(packages, built_models / name, tmp_path)
 

@@ -50,8 +50,9 @@ def plan(options):
         kinds = {kind: jobs for kind, jobs in kinds.items() if kind in options.only.split(",")}
     if options.job:
         return [job for jobs in kinds.values() for job in jobs if job["name"] == options.job]
-    # Evenly mixed, so that whatever part fits into the time has some of each.
-    jobs, total = [], max(map(len, kinds.values()))
+    # Scenarios first; the others evenly mixed, so that whatever part fits into the time has some of each.
+    jobs = kinds.pop("scenario", [])
+    total = max(map(len, kinds.values()), default=0)
     for n in range(total):
         for one in kinds.values():
             jobs += one[n * len(one) // total:(n + 1) * len(one) // total]
@@ -162,10 +163,10 @@ class Comparison:
             self.note(name.split()[0], "crash", "ok", ours["end"], name, None)
 
 
-def accepted():
+def accepted(file):
     """Of accepted.txt: (function, pattern of theirs, pattern of ours, reason)."""
     rows = []
-    for line in (HERE / "accepted.txt").read_text().splitlines():
+    for line in file.read_text().splitlines():
         if line.strip() and not line.startswith("#"):
             function, theirs, ours, reason = (part.strip() for part in line.split(" | "))
             assert reason, line
@@ -189,6 +190,7 @@ def main():
     parser.add_argument("--callbacks", type=int, default=100, help="sequences in each kind of callback (default 100)")
     parser.add_argument("--only", help="of scenario, sweep, callbacks, graph, random; with commas between")
     parser.add_argument("--job", help="one job by its name")
+    parser.add_argument("--accepted", type=pathlib.Path, default=HERE / "accepted.txt", help="the list of explained differences")
     parser.add_argument("--plugin", type=pathlib.Path, help="plugin.c as a library; without it the C compiler makes it")
     parser.add_argument("--verbose", action="store_true", help="show each finding's call")
     options = parser.parse_args()
@@ -216,7 +218,7 @@ def main():
 
 
 def report(seen, played, total, options):
-    rows, failures, explained = accepted(), 0, 0
+    rows, failures, explained = accepted(options.accepted), 0, 0
     for (function, kind, theirs, ours), (job, call, count) in seen.found.items():
         if kind != "crash" and any(f.fullmatch(function) and a.fullmatch(theirs) and b.fullmatch(ours) for f, a, b, _ in rows):
             explained += 1

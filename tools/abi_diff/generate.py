@@ -36,6 +36,7 @@ PLACES = {"out_new": 1, "out_borrowed": 1, "out_text": 1, "out_allocated_text": 
           "out_numbers": 600, "out_numbers_same": 600, "out_bytes": 600, "out_sized_text": 600, "out_sized_numbers": 600}
 # Calls that cannot be compared, with the reason.
 LEFT_OUT = {
+    "Graph_GetInitializers": "stock has them in no order, so that the first is another one there",
     "GetTrainingApi": "answers by version; no table of ours", "SetPerSessionThreadPoolCallbacks": "a struct of functions",
     "Logger_LogMessage": "writes to stderr only", "SetUserLoggingFunction": "the messages differ", "GetBuildInfoString": "names the library",
     "SessionGetProfilingStartTimeNs": "a time", "SessionEndProfiling": "a file name with a time", "KernelContext_GetGPUComputeStream": "a pointer",

@@ -111,7 +111,7 @@ def run_graph(player, job):
         borrow(player, "support", "OrtEpGraphSupportInfo", support)
         if "calls" not in job:  # a view of everything first, so that nodes and values are there
             calls = [("nodes", "Graph_GetNodes", [{"object": "hook"}, {"room": 600}, 6]), ("inputs", "Graph_GetInputs", [{"object": "hook"}, {"room": 600}, 2]),
-                     ("initializers", "Graph_GetInitializers", [{"object": "hook"}, {"room": 600}, 2])]
+                     *((f"of{n}", "Node_GetInputs", [{"object": f"nodes.nodes.{n}"}, {"room": 600}, 4]) for n in range(4))]
             for call in calls:
                 player.play(*call)
         player.sequence(job, player.functions_of(GRAPH_KINDS))

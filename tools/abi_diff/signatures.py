@@ -22,6 +22,7 @@ SIGNED = {"int", "int32_t", "int64_t"}
 OVERRIDES = {
     # Arrays of objects that the call takes over.
     ("SetGraphInputs", "inputs"): "objects", ("SetGraphOutputs", "outputs"): "objects", ("CreateNode", "attributes"): "objects",
+    ("Graph_GetGraphView", "nodes"): "objects",
     # Places for results that look like arrays that are read.
     ("Run", "outputs"): "fetches", ("RunAsync", "output"): "fetches",
     ("GetSymbolicDimensions", "dim_params"): "out_texts", ("SetSymbolicDimensions", "dim_params"): "texts",
