@@ -122,6 +122,10 @@ OrtStatus* model_editor_api::AddInitializerToGraph(OrtGraph* graph, const char* 
   if (graph->core != nullptr)
     return ort_error(ORT_INVALID_ARGUMENT, "\"{}\" is a view of a model that is loaded.", graph->name);
   if (!tensor->is_tensor()) return ort_error(ORT_INVALID_ARGUMENT, "The initializer \"{}\" is not a tensor.", name);
+  for (const EditorInitializer& one : graph->editor_initializers)
+    if (one.name == name)
+      return make_ort_status(ORT_INVALID_ARGUMENT,
+                             "An initializer with this name has already been added to the graph.");
   return guarded([&]() -> OrtStatus* {
     EditorInitializer made{name, nullptr, data_is_external};
     graph->editor_initializers.reserve(graph->editor_initializers.size() + 1);

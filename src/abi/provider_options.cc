@@ -132,7 +132,8 @@ OrtStatus* ort_api::SessionOptionsAppendExecutionProvider_OpenVINO(OrtSessionOpt
   return no_library("SessionOptionsAppendExecutionProvider_OpenVINO");
 }
 OrtStatus* ort_api::SessionOptionsAppendExecutionProvider_OpenVINO_V2(OrtSessionOptions*, const char* const* keys,
-                                                                      const char* const* values, size_t count) noexcept {
+                                                                      const char* const* values,
+                                                                      size_t count) noexcept {
   if (OrtStatus* bad = check_options(keys, values, count)) return bad;
   return no_library("SessionOptionsAppendExecutionProvider_OpenVINO_V2");
 }

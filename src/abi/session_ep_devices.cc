@@ -29,8 +29,8 @@ const OrtEpDevice* find_device(const ValueSpace& value) {
   return first;
 }
 
-OrtStatus* fill_devices(const char* function, const char* what, const OrtSession* session, const OrtEpDevice** devices, size_t count,
-                        std::span<const ValueSpace> (Session::*spaces)() const) noexcept {
+OrtStatus* fill_devices(const char* function, const char* what, const OrtSession* session, const OrtEpDevice** devices,
+                        size_t count, std::span<const ValueSpace> (Session::*spaces)() const) noexcept {
   if (OrtStatus* bad = check_pointers(function, {{"session", session}, {"devices", devices}})) return bad;
   return guarded([&]() -> OrtStatus* {
     const std::span<const ValueSpace> known = (session->core().*spaces)();
@@ -44,7 +44,8 @@ OrtStatus* fill_devices(const char* function, const char* what, const OrtSession
 
 OrtStatus* ort_api::SessionGetEpDeviceForInputs(const OrtSession* session, const OrtEpDevice** inputs_ep_devices,
                                                 size_t num_inputs) noexcept {
-  return fill_devices("SessionGetEpDeviceForInputs", "inputs", session, inputs_ep_devices, num_inputs, &Session::input_spaces);
+  return fill_devices("SessionGetEpDeviceForInputs", "inputs", session, inputs_ep_devices, num_inputs,
+                      &Session::input_spaces);
 }
 
 OrtStatus* ort_api::SessionGetEpDeviceForOutputs(const OrtSession* session, const OrtEpDevice** outputs_ep_devices,

@@ -37,8 +37,8 @@ int64_t OrtArenaCfg::* arena_key(std::string_view key) {
 // -1 stands for the default of each; only strategies 0 and 1 exist.
 OrtStatus* make_valid(OrtArenaCfg** out, const OrtArenaCfg& config) noexcept {
   const bool valid = config.arena_extend_strategy >= -1 && config.arena_extend_strategy <= 1 &&
-                     config.initial_chunk_size_bytes >= -1 && config.max_dead_bytes_per_chunk >= -1 &&
-                     config.initial_growth_chunk_size_bytes >= -1 && config.max_power_of_two_extend_bytes >= -1;
+                     config.initial_chunk_size_bytes >= -1 && config.initial_growth_chunk_size_bytes >= -1 &&
+                     config.max_power_of_two_extend_bytes >= -1;
   return valid ? make_object(out, config)
                : make_ort_status(ORT_INVALID_ARGUMENT, "Invalid configuration value was provided.");
 }
@@ -77,6 +77,10 @@ OrtStatus* ort_api::RegisterAllocator(OrtEnv* env, OrtAllocator* allocator) noex
     const OrtMemoryInfo* info = nullptr;
     if (OrtStatus* bad = AllocatorGetInfo(allocator, &info)) return bad;
     if (info == nullptr) return make_ort_status(ORT_INVALID_ARGUMENT, "The allocator's Info gives null.");
+    if (info->allocator_type == OrtArenaAllocator)
+      return make_ort_status(ORT_INVALID_ARGUMENT,
+                             "Please register the allocator as OrtDeviceAllocator even if the provided allocator has "
+                             "arena logic built-in. OrtArenaAllocator is reserved for arenas of the library.");
     register_allocator(*env, {.info = *info, .allocator = allocator, .owner = nullptr});
     return nullptr;
   });
@@ -149,9 +153,9 @@ OrtStatus* ort_api::CreateArenaCfg(size_t max_mem, int arena_extend_strategy, in
   clear(out);
   if (OrtStatus* bad = check_pointers("CreateArenaCfg", {{"out", out}})) return bad;
   return make_valid(out, OrtArenaCfg{.max_mem = max_mem,
-                                      .arena_extend_strategy = arena_extend_strategy,
-                                      .initial_chunk_size_bytes = initial_chunk_size_bytes,
-                                      .max_dead_bytes_per_chunk = max_dead_bytes_per_chunk});
+                                     .arena_extend_strategy = arena_extend_strategy,
+                                     .initial_chunk_size_bytes = initial_chunk_size_bytes,
+                                     .max_dead_bytes_per_chunk = max_dead_bytes_per_chunk});
 }
 
 OrtStatus* ort_api::CreateArenaCfgV2(const char* const* arena_config_keys, const size_t* arena_config_values,

@@ -10,12 +10,13 @@ namespace tenon::abi {
 
 namespace {
 
-// The codes are the reference's, which finds the type out by failed checks of its own; `no_tensor` is the one for values
-// of other kinds.
+// The codes are the reference's, which finds the type out by failed checks of its own; `no_tensor` is the one for
+// values of other kinds.
 OrtStatus* check_strings(const OrtValue& value, OrtErrorCode no_tensor = ORT_NOT_IMPLEMENTED) {
   if (value.is_string_tensor()) return nullptr;
-  return ort_error(value.is_tensor() || value.kind == ONNX_TYPE_SPARSETENSOR ? ORT_FAIL : no_tensor, "The value is no tensor of strings (kind {}, element type {}).",
-                   static_cast<int>(value.kind), static_cast<int>(value.element_type));
+  return ort_error(value.is_tensor() || value.kind == ONNX_TYPE_SPARSETENSOR ? ORT_FAIL : no_tensor,
+                   "The value is no tensor of strings (kind {}, element type {}).", static_cast<int>(value.kind),
+                   static_cast<int>(value.element_type));
 }
 
 OrtErrorCode mutable_code(const OrtValue& value) {

@@ -158,6 +158,11 @@ class Player:
                     continue
                 for odd in self.odd_values(function, i, wild, base):
                     arguments = [odd if k == i else one for k, one in enumerate(base)]
+                    if odd is None and parameter.count >= 0 and isinstance(arguments[parameter.count], int):  # no array, of no elements
+                        none = [0 if k == parameter.count else None if function.parameters[k].count == parameter.count else one
+                                for k, one in enumerate(base)]
+                        self.play(f"{number}", job["function"], none)
+                        number += 1
                     if self.library.missing(arguments):
                         continue
                     self.play(f"{number}", job["function"], arguments)

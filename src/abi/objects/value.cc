@@ -196,8 +196,7 @@ OrtStatus* ort_api::CreateTensorWithDataAndDeleterAsOrtValue(OrtAllocator* delet
                                                              const int64_t* shape, size_t shape_len,
                                                              ONNXTensorElementDataType type, OrtValue** out) noexcept {
   clear(out);
-  if (OrtStatus* bad =
-          check_pointers("CreateTensorWithDataAndDeleterAsOrtValue", {{"deleter", deleter}, {"out", out}}))
+  if (OrtStatus* bad = check_pointers("CreateTensorWithDataAndDeleterAsOrtValue", {{"deleter", deleter}, {"out", out}}))
     return bad;
   return guarded([&]() -> OrtStatus* {
     Layout layout;

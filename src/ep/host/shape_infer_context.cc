@@ -26,7 +26,8 @@ OrtStatus* ort_api::ShapeInferContext_GetInputTypeShape(const OrtShapeInferConte
   if (context == nullptr) return null_argument("context");
   if (info == nullptr) return null_argument("info");
   if (index >= context->inputs.size() || !context->inputs[index])
-    return ort_error(index >= context->inputs.size() ? ORT_RUNTIME_EXCEPTION : ORT_INVALID_ARGUMENT, "Failed to fetch type shape info for the index.");
+    return ort_error(index >= context->inputs.size() ? ORT_RUNTIME_EXCEPTION : ORT_INVALID_ARGUMENT,
+                     "Failed to fetch type shape info for the index.");
   // The reference gives a pointer that the caller may not change or release.
   *info = const_cast<OrtTensorTypeAndShapeInfo*>(&*context->inputs[index]);
   return nullptr;
