@@ -22,7 +22,7 @@ import scenarios
 import signatures
 from library import Library
 
-SECONDS = 20  # for one job
+SECONDS = 60  # for one job
 
 
 class Player:
