@@ -193,7 +193,7 @@ class Library:
                         if one in self.objects:  # stays there for its readers, but is released by its new owner
                             self.objects[one].owned = False
                             self.objects[one].parents = frozenset(parents[:1])
-        if name.startswith("Release") and arguments and isinstance(arguments[0], dict) and "object" in arguments[0]:
+        if name.startswith("Release") and len(arguments) == 1 and isinstance(arguments[0], dict) and "object" in arguments[0]:
             self.drop(arguments[0]["object"])
         return results
 

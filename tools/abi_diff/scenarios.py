@@ -346,6 +346,57 @@ def type_infos(s):
 
 
 @scenario
+def ep_devices(s):
+    device = "@pool.devices.ep_devices.0"
+    for name in ("EpName", "EpMetadata", "EpOptions"):
+        s.call(f"EpDevice_{name}", device)
+    hardware = s.call("EpDevice_Device", device)
+    s.call("HardwareDevice_Type", hardware)
+    for memory in (0, 5, 7):
+        s.call("EpDevice_MemoryInfo", device, memory)
+        s.call("CreateSharedAllocator", "@pool.env.out", device, memory, 0, None, ROOM)
+        s.call("CreateSharedAllocator", "@pool.env.out", device, memory, 1, None, ROOM)
+        s.call("ReleaseSharedAllocator", "@pool.env.out", device, memory)
+    for room in (0, 1, 2, 5):
+        for which in ("Inputs", "Outputs"):
+            s.call(f"SessionGetEpDeviceFor{which}", "@pool.two.out", {"room": 600}, room)
+            s.call(f"SessionGetMemoryInfoFor{which}", "@pool.add.out", {"room": 600}, room)
+    for policy in (0, 1, 2, 3, 4, 5, 6, 7, -1):
+        options = s.call("CreateSessionOptions", ROOM)
+        s.call("SetIntraOpNumThreads", options, 1)
+        s.call("SessionOptionsSetEpSelectionPolicy", options, policy)
+        session = s.session("add", options)
+        if session:
+            s.run(session, [X, Y], ["sum"])
+    for devices, keys, values in (([device], [], []), ([device, device], [], []), ([device], ["a"], ["b"]), ([], [], [])):
+        options = s.call("CreateSessionOptions", ROOM)
+        s.call("SetIntraOpNumThreads", options, 1)
+        s.call("SessionOptionsAppendExecutionProvider_V2", options, "@pool.env.out", devices or None, len(devices), keys, values, len(keys))
+        s.session("add", options)
+
+
+@scenario
+def arrays_of_no_elements(s):
+    options = s.call("CreateSessionOptions", ROOM)
+    s.call("AddExternalInitializers", options, None, None, 0)
+    s.call("AddExternalInitializersFromFilesInMemory", options, None, None, None, 0)
+    s.call("SessionOptionsAppendExecutionProvider", options, "CPU", None, None, 0)
+    s.call("SetEpDynamicOptions", "@pool.add.out", None, None, 0)
+    s.call("CreateArenaCfgV2", None, None, 0, ROOM)
+    s.call("CreateTensorAsOrtValue", "@pool.allocator.out", None, 0, 1, ROOM)
+    s.call("CreateTensorWithDataAsOrtValue", "@pool.cpu.out", None, 0, [0, 4], 2, 1, ROOM)
+    s.call("GetDimensions", "@pool.tensorinfo.out", None, 0)
+    s.call("SetDimensions", "@pool.shape.out", None, 0)
+    s.call("FillStringTensor", s.call("CreateTensorAsOrtValue", "@pool.allocator.out", [0], 1, 8, ROOM), None, 0)
+    s.call("CreateNode", "Relu", "", "n", None, 0, None, 0, None, 0, ROOM)
+    s.call("CreateModel", None, None, 0, ROOM)
+    s.call("SetGraphInputs", "@pool.graph.graph", None, 0)
+    s.call("Run", "@pool.add.out", None, None, None, 0, ["sum"], 1, {"fetches": [None]})
+    s.call("Run", "@pool.add.out", None, ["x"], ["@pool.value0.out"], 1, None, 0, None)
+    s.call("CreateSessionFromArray", "@pool.env.out", None, 0, "@pool.options.options", ROOM)
+
+
+@scenario
 def a_model_made_by_hand(s):
     shape = s.call("CreateTensorTypeAndShapeInfo", ROOM)
     s.call("SetTensorElementType", shape, 1)
