@@ -121,6 +121,7 @@ OrtStatus* model_editor_api::AddInitializerToGraph(OrtGraph* graph, const char* 
     return bad;
   if (graph->core != nullptr)
     return ort_error(ORT_INVALID_ARGUMENT, "\"{}\" is a view of a model that is loaded.", graph->name);
+  if (*name == '\0') return make_ort_status(ORT_INVALID_ARGUMENT, "name cannot be null or empty");
   if (!tensor->is_tensor()) return ort_error(ORT_INVALID_ARGUMENT, "The initializer \"{}\" is not a tensor.", name);
   for (const EditorInitializer& one : graph->editor_initializers)
     if (one.name == name)

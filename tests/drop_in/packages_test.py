@@ -112,7 +112,7 @@ def test_kreuzberg(packages, models, tmp_path, monkeypatch):
     shutil.copytree(packages / "kreuzberg", tmp_path / "kreuzberg")
     shutil.copytree(packages / "kreuzberg.libs", tmp_path / "kreuzberg.libs")
     shutil.copy(LIBRARY, next((tmp_path / "kreuzberg.libs").glob("libonnxruntime*")))
-    ours = drive("drive_kreuzberg.py", models, tmp_path)
+    ours = drive("drive_kreuzberg.py", models, tmp_path, packages)  # its metadata stays there
     assert_only_library(ours, LIBRARY)
     assert theirs["embeddings"][0] != theirs["embeddings"][1]
     np.testing.assert_allclose(ours["embeddings"], theirs["embeddings"], atol=1e-5)
