@@ -31,7 +31,7 @@ LOCATION = re.compile(r"^(\[[\w ]+\] : \d+ : \w+ : )?([\w./]+\.(cc|h|cpp):\d+ \S
 
 def plan(options):
     """The jobs, those that find most first: each round has some of every kind."""
-    missing = {line.split(".")[-1] for line in (HERE.parents[1] / "tests" / "abi" / "not_implemented.txt").read_text().splitlines() if "#" not in line}
+    missing = signatures.not_implemented()
     functions = [name for name in signatures.functions()
                  if name not in generate.LEFT_OUT and name not in missing and not name.endswith("ProviderOptions")]
     # Their objects exist in callbacks only; nulls are another test's (tests/abi/null_arguments.cc).
@@ -194,6 +194,7 @@ def main():
     parser.add_argument("--plugin", type=pathlib.Path, help="plugin.c as a library; without it the C compiler makes it")
     parser.add_argument("--verbose", action="store_true", help="show each finding's call")
     options = parser.parse_args()
+    options.stock, options.ours = options.stock.resolve(), options.ours.resolve()
     jobs, seen, begin = plan(options), Comparison(), time.monotonic()
     if not jobs:
         raise SystemExit("there is no such job")

@@ -114,10 +114,6 @@ class Player:
         self.must("devices", "GetEpDevices", obj("env.out"), room, room)
         self.must("graph", "CreateGraph", room)
 
-    def left_out(self):
-        listed = (signatures.ABI.parents[1] / "tests/abi/not_implemented.txt").read_text().split()
-        return {line.split(".")[1] for line in listed if "." in line}
-
     def sequence(self, job, names=None):
         try:
             self.calls_of(job, names)
@@ -130,13 +126,13 @@ class Player:
             for identity, name, arguments in job["calls"]:
                 self.play(identity, name, arguments)
             return
-        generator = generate.Generator(self, random.Random(job["seed"]), self.folder, self.left_out(), job.get("misuse", 0.01))
+        generator = generate.Generator(self, random.Random(job["seed"]), self.folder, signatures.not_implemented(), job.get("misuse", 0.01))
         for number in range(job["count"]):
             self.play(str(number), *generator.next(names))
 
     def functions_of(self, kinds):
         """Names of the functions that take an object of these kinds, for a hook."""
-        left_out = self.left_out() | set(generate.LEFT_OUT)
+        left_out = signatures.not_implemented() | set(generate.LEFT_OUT)
         return [name for name, function in self.library.functions.items()
                 if name not in left_out and not name.startswith("Release") and any(p.role == "object" and p.base in kinds for p in function.parameters)]
 

@@ -167,6 +167,12 @@ def functions():
         return {row["name"]: function_of(row) for row in csv.DictReader(file) if row["table"] in TABLES}
 
 
+def not_implemented():
+    """Names of those that Tenon does not have yet."""
+    listed = (ABI.parents[1] / "tests" / "abi" / "not_implemented.txt").read_text().split()
+    return {name for table, _, name in (word.partition(".") for word in listed) if table in TABLES}
+
+
 if __name__ == "__main__":
     for one in functions().values():
         print(one.table, one.slot, one.name, one.returns, *(f"\n    {p.name}: {p.type} {p.role} {p.count if p.count >= 0 else ''}" for p in one.parameters))
