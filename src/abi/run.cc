@@ -296,6 +296,9 @@ OrtStatus* run_with_options(OrtSession& session, CoreSession& core, Binding& bin
   if (options != nullptr) {
     if (options->terminate.load(std::memory_order_relaxed)) [[unlikely]]
       return make_ort_status(ORT_FAIL, "Exiting due to terminate flag being set to true.");
+    if (const int level = options->log_severity_level; level < -1 || level > ORT_LOGGING_LEVEL_FATAL) [[unlikely]]
+      return ort_error(ORT_FAIL, "Invalid run log severity level. Not a valid onnxruntime::logging::Severity value: {}",
+                       level);
     run.cancel = &options->terminate;
     run.native_options = options;
     run.synchronize = waits_for_devices(*options);

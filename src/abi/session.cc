@@ -109,6 +109,8 @@ OrtStatus* session_from_path(const OrtEnv* env, const char* path, const OrtSessi
     struct stat info;
     if (::stat(path, &info) != 0)
       return ort_error(ORT_NO_SUCHFILE, "{}Load model {} failed. File doesn't exist", prefix, file);
+    if (S_ISDIR(info.st_mode))
+      return ort_error(ORT_INVALID_ARGUMENT, "{}The model path is a directory; a model is one file.", prefix);
     if (OrtStatus* bad = make_session(
             env, options, prefix, [file](const SessionOptions& core) { return Session::load(file, core); }, out))
       return bad;

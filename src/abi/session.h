@@ -90,4 +90,7 @@ OrtStatus* make_session(const OrtEnv* env, const OrtSessionOptions* options, std
 // The error that the reference gives for a model that cannot be loaded.
 OrtStatus* load_error(const Status& status, const std::string& prefix) noexcept;
 
+// The error of an array that is too small for one entry each; there may be more room, which is filled with nulls.
+OrtStatus* check_room(const char* what, size_t known, size_t room) noexcept;
+
 }  // namespace tenon::abi

@@ -11,18 +11,20 @@ namespace tenon::abi {
 
 namespace {
 
-// The code is the reference's, which finds the type out by a failed check of its own.
-OrtStatus* check_strings(const OrtValue& value) {
+// The codes are the reference's, which finds the type out by failed checks of its own; `no_tensor` is the one for
+// values of other kinds.
+OrtStatus* check_strings(const OrtValue& value, OrtErrorCode no_tensor = ORT_NOT_IMPLEMENTED) {
   if (value.is_string_tensor()) return nullptr;
-  return ort_error(value.sparse != nullptr ? ORT_RUNTIME_EXCEPTION : ORT_FAIL,
-                   "The value is no tensor of strings (kind {}, element type {}).", static_cast<int>(value.kind),
-                   static_cast<int>(value.element_type));
+  if (value.is_tensor() || value.kind == ONNX_TYPE_SPARSETENSOR)
+    no_tensor = value.sparse != nullptr ? ORT_RUNTIME_EXCEPTION : ORT_FAIL;
+  return ort_error(no_tensor, "The value is no tensor of strings (kind {}, element type {}).",
+                   static_cast<int>(value.kind), static_cast<int>(value.element_type));
 }
 
 // The strings to read: a tensor's, or the values of a sparse one. Null: `bad` says why there are none.
-const std::vector<std::string>* find_strings(const OrtValue& value, OrtStatus** bad) {
+const std::vector<std::string>* find_strings(const OrtValue& value, OrtErrorCode no_tensor, OrtStatus** bad) {
   if (value.sparse == nullptr) {
-    *bad = check_strings(value);
+    *bad = check_strings(value, no_tensor);
     return *bad == nullptr ? value.strings.get() : nullptr;
   }
   if (value.sparse->format == ORT_SPARSE_UNDEFINED) {
@@ -36,8 +38,13 @@ const std::vector<std::string>* find_strings(const OrtValue& value, OrtStatus** 
   return nullptr;
 }
 
-OrtStatus* check_index(const OrtValue& value, size_t index, const char* message) {
-  if (OrtStatus* bad = check_strings(value)) return bad;
+OrtErrorCode mutable_code(const OrtValue& value) {
+  return value.kind == ONNX_TYPE_MAP ? ORT_FAIL : ORT_RUNTIME_EXCEPTION;
+}
+
+OrtStatus* check_index(const OrtValue& value, size_t index, const char* message,
+                       OrtErrorCode no_tensor = ORT_NOT_IMPLEMENTED) {
+  if (OrtStatus* bad = check_strings(value, no_tensor)) return bad;
   return index < value.strings->size() ? nullptr : make_ort_status(ORT_INVALID_ARGUMENT, message);
 }
 
@@ -45,7 +52,7 @@ OrtStatus* check_index(const OrtValue& value, size_t index, const char* message)
 
 OrtStatus* ort_api::FillStringTensor(OrtValue* value, const char* const* s, size_t s_len) noexcept {
   if (OrtStatus* bad = check_pointers("FillStringTensor", {{"value", value}})) return bad;
-  if (OrtStatus* bad = check_strings(*value)) return bad;
+  if (OrtStatus* bad = check_strings(*value, mutable_code(*value))) return bad;
   if (s_len != value->strings->size())
     return make_ort_status(ORT_INVALID_ARGUMENT, "input array doesn't equal tensor size");
   if (s_len == 0) return nullptr;
@@ -62,7 +69,7 @@ OrtStatus* ort_api::FillStringTensor(OrtValue* value, const char* const* s, size
 
 OrtStatus* ort_api::FillStringTensorElement(OrtValue* value, const char* s, size_t index) noexcept {
   if (OrtStatus* bad = check_pointers("FillStringTensorElement", {{"value", value}, {"s", s}})) return bad;
-  if (OrtStatus* bad = check_index(*value, index, "element index is out of bounds")) return bad;
+  if (OrtStatus* bad = check_index(*value, index, "element index is out of bounds", mutable_code(*value))) return bad;
   return guarded([&]() -> OrtStatus* {
     (*value->strings)[index] = s;
     return nullptr;
@@ -74,7 +81,7 @@ OrtStatus* ort_api::GetResizedStringTensorElementBuffer(OrtValue* value, size_t 
   clear(buffer);
   if (OrtStatus* bad = check_pointers("GetResizedStringTensorElementBuffer", {{"value", value}, {"buffer", buffer}}))
     return bad;
-  if (OrtStatus* bad = check_index(*value, index, "element index is out of bounds")) return bad;
+  if (OrtStatus* bad = check_index(*value, index, "element index is out of bounds", mutable_code(*value))) return bad;
   return guarded([&]() -> OrtStatus* {
     std::string& element = (*value->strings)[index];
     element.resize(length_in_bytes);
@@ -87,7 +94,7 @@ OrtStatus* ort_api::GetStringTensorDataLength(const OrtValue* value, size_t* len
   clear(len);
   if (OrtStatus* bad = check_pointers("GetStringTensorDataLength", {{"value", value}, {"len", len}})) return bad;
   OrtStatus* bad_value = nullptr;
-  const std::vector<std::string>* const strings = find_strings(*value, &bad_value);
+  const std::vector<std::string>* const strings = find_strings(*value, ORT_NOT_IMPLEMENTED, &bad_value);
   if (strings == nullptr) return bad_value;
   for (const std::string& text : *strings) *len += text.size();
   return nullptr;
@@ -97,7 +104,7 @@ OrtStatus* ort_api::GetStringTensorContent(const OrtValue* value, void* s, size_
                                            size_t offsets_len) noexcept {
   if (OrtStatus* bad = check_pointers("GetStringTensorContent", {{"value", value}})) return bad;
   OrtStatus* bad_value = nullptr;
-  const std::vector<std::string>* const found = find_strings(*value, &bad_value);
+  const std::vector<std::string>* const found = find_strings(*value, ORT_NOT_IMPLEMENTED, &bad_value);
   if (found == nullptr) return bad_value;
   const std::vector<std::string>& strings = *found;
   if (offsets_len != strings.size()) return make_ort_status(ORT_FAIL, "offsets buffer is not equal to tensor size");
@@ -119,7 +126,7 @@ OrtStatus* ort_api::GetStringTensorContent(const OrtValue* value, void* s, size_
 OrtStatus* ort_api::GetStringTensorElementLength(const OrtValue* value, size_t index, size_t* out) noexcept {
   if (OrtStatus* bad = check_pointers("GetStringTensorElementLength", {{"value", value}, {"out", out}})) return bad;
   OrtStatus* bad_value = nullptr;
-  const std::vector<std::string>* const strings = find_strings(*value, &bad_value);
+  const std::vector<std::string>* const strings = find_strings(*value, ORT_NOT_IMPLEMENTED, &bad_value);
   if (strings == nullptr) return bad_value;
   if (index >= strings->size()) return make_ort_status(ORT_INVALID_ARGUMENT, "index is out of bounds");
   *out = (*strings)[index].size();
@@ -129,7 +136,7 @@ OrtStatus* ort_api::GetStringTensorElementLength(const OrtValue* value, size_t i
 OrtStatus* ort_api::GetStringTensorElement(const OrtValue* value, size_t s_len, size_t index, void* s) noexcept {
   if (OrtStatus* bad = check_pointers("GetStringTensorElement", {{"value", value}})) return bad;
   OrtStatus* bad_value = nullptr;
-  const std::vector<std::string>* const strings = find_strings(*value, &bad_value);
+  const std::vector<std::string>* const strings = find_strings(*value, mutable_code(*value), &bad_value);
   if (strings == nullptr) return bad_value;
   if (index >= strings->size()) return make_ort_status(ORT_INVALID_ARGUMENT, "element index is out of bounds");
   const std::string& text = (*strings)[index];
