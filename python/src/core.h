@@ -100,5 +100,6 @@ void bind_values(nb::module_& m);
 void bind_session(nb::module_& m);
 void bind_binding(nb::module_& m);
 void bind_interop(nb::module_& m);
+void bind_compile(nb::module_& m);
 
 }  // namespace tenon::python

@@ -15,4 +15,5 @@ NB_MODULE(_core, m) {
   bind_session(m);
   bind_binding(m);
   bind_interop(m);
+  bind_compile(m);
 }

@@ -9,15 +9,13 @@ The package has the names and the behaviour of onnxruntime's; docs/how-to/python
 from tenon._absent import (
     AdapterFormat,
     LoraAdapter,
-    ModelCompiler,
     OrtArenaCfg,
-    OrtCompileApiFlags,
-    OrtExternalInitializerInfo,
     OrtSparseFormat,
     SparseTensor,
     create_and_register_allocator,
     create_and_register_allocator_v2,
 )
+from tenon._compile import ModelCompiler, OrtCompileApiFlags, OrtExternalInitializerInfo
 from tenon._core import (
     Copy,
     DeviceReset,
@@ -43,6 +41,8 @@ from tenon._core import (
     OrtAllocatorType,
     OrtDevice,
     OrtDeviceMemoryType,
+    OrtEpContextData,
+    OrtEpContextDataBuffer,
     OrtEpDevice,
     OrtExecutionProviderDevicePolicy,
     OrtHardwareDevice,
@@ -126,6 +126,8 @@ __all__ = [
     "OrtDeviceVendorId",
     "OrtEpAssignedNode",
     "OrtEpAssignedSubgraph",
+    "OrtEpContextData",
+    "OrtEpContextDataBuffer",
     "OrtEpDevice",
     "OrtExecutionProviderDevicePolicy",
     "OrtExternalInitializerInfo",

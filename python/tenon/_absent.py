@@ -60,30 +60,6 @@ class AdapterFormat:
         _refuse("Tenon has no LoRA adapters.")
 
 
-class ModelCompiler:
-    """Tenon has no compiled models (EPContext)."""
-
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        _refuse("Tenon compiles no models ahead of time: it plans them when they are loaded.")
-
-
-class OrtCompileApiFlags(enum.IntFlag):
-    """Flags of ModelCompiler."""
-
-    NONE = 0
-    ERROR_IF_NO_NODES_COMPILED = 1
-    ERROR_IF_OUTPUT_FILE_EXISTS = 2
-
-
-class OrtExternalInitializerInfo:
-    """Where an initializer lies in a file."""
-
-    def __init__(self, filepath: str, file_offset: int, byte_size: int) -> None:
-        self.filepath = filepath
-        self.file_offset = file_offset
-        self.byte_size = byte_size
-
-
 class OrtArenaCfg:
     """Settings of onnxruntime's arena. Tenon accepts them; its plans lay out each run's memory."""
 
