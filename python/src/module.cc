@@ -17,4 +17,5 @@ NB_MODULE(_core, m) {
   bind_session(m);
   bind_binding(m);
   bind_interop(m);
+  bind_compile(m);
 }

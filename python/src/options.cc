@@ -167,6 +167,8 @@ nb::tuple reduce(const Options& options) {
   if (options.has_own_devices)
     raise(PyExc_TypeError,
           "SessionOptions with add_provider_for_devices cannot be pickled: devices are this process's.");
+  if (options.context_reader != nullptr)
+    raise(PyExc_TypeError, "SessionOptions with a function for EPContext data cannot be pickled.");
   nb::list calls;
   for (const auto& [function, arguments] : options.calls) {
     if (function.find("initializer") != std::string::npos)
@@ -403,6 +405,12 @@ void bind_options(nb::module_& m) {
       .def("has_providers", [](const Options& o) { return o.has_devices || !o.providers.empty(); })
       .def("set_provider_selection_policy", &set_policy, arg("policy"))
       .def("register_custom_ops_library", &register_custom_operators, arg("path"))
+      .def("set_ep_context_data_read_func", &set_context_reader, arg("read_func"), arg("max_data_size"),
+           "read_func gets the name of EPContext data that the model does not hold, and an OrtEpContextDataBuffer to "
+           "fill.",
+           nb::sig("def set_ep_context_data_read_func(self, read_func: collections.abc.Callable[[str, "
+                   "OrtEpContextDataBuffer], None], max_data_size: int) -> None"))
+      .def("clear_ep_context_data_read_func", &clear_context_reader)
       .def("_provider_list", [](const Options& o) { return o.providers; })
       .def("__reduce__", &reduce);
   bind_run_options(m);

@@ -7,13 +7,11 @@ The package has the names and the behaviour of onnxruntime's; docs/how-to/python
 """
 
 from tenon._absent import (
-    ModelCompiler,
     OrtArenaCfg,
-    OrtCompileApiFlags,
-    OrtExternalInitializerInfo,
     create_and_register_allocator,
     create_and_register_allocator_v2,
 )
+from tenon._compile import ModelCompiler, OrtCompileApiFlags, OrtExternalInitializerInfo
 from tenon._core import (
     AdapterFormat,
     Copy,
@@ -41,6 +39,8 @@ from tenon._core import (
     OrtAllocatorType,
     OrtDevice,
     OrtDeviceMemoryType,
+    OrtEpContextData,
+    OrtEpContextDataBuffer,
     OrtEpDevice,
     OrtExecutionProviderDevicePolicy,
     OrtHardwareDevice,
@@ -126,6 +126,8 @@ __all__ = [
     "OrtDeviceVendorId",
     "OrtEpAssignedNode",
     "OrtEpAssignedSubgraph",
+    "OrtEpContextData",
+    "OrtEpContextDataBuffer",
     "OrtEpDevice",
     "OrtExecutionProviderDevicePolicy",
     "OrtExternalInitializerInfo",

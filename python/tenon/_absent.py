@@ -1,41 +1,11 @@
-"""Names of onnxruntime's package for what Tenon does not have: using one raises NotImplemented and says so."""
+"""Names of onnxruntime's package that Tenon takes without effect."""
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Mapping
-from typing import Any, NoReturn
+from typing import Any
 
-from tenon._core import NotImplemented as NotImplementedHere
 from tenon._core import OrtMemoryInfo
-
-
-def _refuse(what: str) -> NoReturn:
-    raise NotImplementedHere(f"[ONNXRuntimeError] : 9 : NOT_IMPLEMENTED : {what}")
-
-
-class ModelCompiler:
-    """Tenon has no compiled models (EPContext)."""
-
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        _refuse("Tenon compiles no models ahead of time: it plans them when they are loaded.")
-
-
-class OrtCompileApiFlags(enum.IntFlag):
-    """Flags of ModelCompiler."""
-
-    NONE = 0
-    ERROR_IF_NO_NODES_COMPILED = 1
-    ERROR_IF_OUTPUT_FILE_EXISTS = 2
-
-
-class OrtExternalInitializerInfo:
-    """Where an initializer lies in a file."""
-
-    def __init__(self, filepath: str, file_offset: int, byte_size: int) -> None:
-        self.filepath = filepath
-        self.file_offset = file_offset
-        self.byte_size = byte_size
 
 
 class OrtArenaCfg:
