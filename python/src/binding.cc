@@ -88,6 +88,10 @@ void run(const PyBinding& binding, nb::handle run_options, nb::handle waits, nb:
   if (binding.loaded->forks != fork_count())
     raise(PyExc_RuntimeError, "The IOBinding was made before the process forked: make another in the child.");
   const SettingsLease settings(binding.loaded, run_options, waits, signals);
+  if (settings->has_adapters &&
+      PyErr_WarnEx(PyExc_UserWarning, "run_with_iobinding has active adapters specified, but won't have an effect", 1) <
+          0)
+    throw nb::python_error();
   OrtStatus* status = nullptr;
   {
     const Unlocked unlocked;

@@ -123,5 +123,8 @@ void bind_values(nb::module_& m);
 void bind_session(nb::module_& m);
 void bind_binding(nb::module_& m);
 void bind_interop(nb::module_& m);
+void bind_sparse(nb::module_& m);
+void bind_adapters(nb::module_& m);
+void bind_compile(nb::module_& m);
 
 }  // namespace tenon::python

@@ -11,8 +11,11 @@ NB_MODULE(_core, m) {
   bind_environment(m);
   bind_devices(m);
   bind_values(m);
+  bind_sparse(m);
+  bind_adapters(m);
   bind_options(m);
   bind_session(m);
   bind_binding(m);
   bind_interop(m);
+  bind_compile(m);
 }

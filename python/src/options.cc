@@ -5,6 +5,8 @@
 #include <cstdlib>
 #include <span>
 
+#include "adapter.h"
+
 namespace tenon::python {
 namespace {
 
@@ -165,6 +167,8 @@ nb::tuple reduce(const Options& options) {
   if (options.has_own_devices)
     raise(PyExc_TypeError,
           "SessionOptions with add_provider_for_devices cannot be pickled: devices are this process's.");
+  if (options.context_reader != nullptr)
+    raise(PyExc_TypeError, "SessionOptions with a function for EPContext data cannot be pickled.");
   nb::list calls;
   for (const auto& [function, arguments] : options.calls) {
     if (function.find("initializer") != std::string::npos)
@@ -253,8 +257,16 @@ void bind_run_options(nb::module_& m) {
           arg("key"), "The value of an option by its key. Errors: RuntimeError for one that is not set.")
       .def(
           "add_active_adapter",
-          [](RunSettings&, nb::handle) { raise(ORT_NOT_IMPLEMENTED, "Tenon has no LoRA adapters."); }, arg("adapter"),
-          "Raises NotImplemented.");
+          [](RunSettings& run, const Adapter& adapter) {
+            if (!adapter.handle)
+              raise(PyExc_RuntimeError, "The LoraAdapter has no parameters: give it a file with Load first.");
+            check(api().RunOptionsAddActiveLoraAdapter(run.handle.get(), adapter.handle.get()));
+            run.has_adapters = true;
+          },
+          arg("adapter"),
+          "Runs with these options take the adapter's parameters in the place of the model's initializers, and of "
+          "inputs "
+          "of the same names.");
 }
 
 void bind_option_enums(nb::module_& m) {
@@ -423,6 +435,12 @@ void bind_options(nb::module_& m) {
       .def("register_custom_ops_library", &register_custom_operators, arg("path"),
            "Loads a library of operators that was built for onnxruntime's C API. Errors: RuntimeError or Fail when it "
            "cannot be loaded.")
+      .def("set_ep_context_data_read_func", &set_context_reader, arg("read_func"), arg("max_data_size"),
+           "read_func gets the name of EPContext data that the model does not hold, and an OrtEpContextDataBuffer to "
+           "fill.",
+           nb::sig("def set_ep_context_data_read_func(self, read_func: collections.abc.Callable[[str, "
+                   "OrtEpContextDataBuffer], None], max_data_size: int) -> None"))
+      .def("clear_ep_context_data_read_func", &clear_context_reader, "Undoes set_ep_context_data_read_func().")
       .def("_provider_list", [](const Options& o) { return o.providers; })
       .def("__reduce__", &reduce);
   bind_run_options(m);

@@ -6,6 +6,7 @@
 #include <optional>
 #include <tuple>
 
+#include "compile.h"
 #include "core.h"
 #include "value.h"
 
@@ -49,6 +50,7 @@ struct Options {
   bool has_devices = false;      // add_provider_for_devices, or a selection policy
   bool has_own_devices = false;  // the former
   bool has_custom_operators = false;
+  std::shared_ptr<const ContextReader> context_reader;
   // Function and arguments of each call that has changed `handle`, in order.
   std::vector<std::pair<std::string, nb::object>> calls;
 
@@ -64,6 +66,7 @@ struct RunSettings {
   OwnedRunOptions handle;
   bool terminate = false;
   bool only_execute_path_to_fetches = false;
+  bool has_adapters = false;
   nb::list waits, signals;  // of Fence
 
   RunSettings();

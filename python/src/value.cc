@@ -126,6 +126,8 @@ Tensor on_host(const Value& value) {
 }
 
 nb::object to_array(const Value& value) {
+  if (value.sparse() != nullptr)
+    raise(PyExc_RuntimeError, "A sparse tensor is no array: as_sparse_tensor() gives its values and indices.");
   if (value.tensor().type() == DataType::kObject)
     raise(PyExc_RuntimeError, "Only OrtValues that are Tensors are currently supported");
   return to_python(on_host(value));
@@ -237,11 +239,13 @@ nb::list shape_list(const Value& value) {
   nb::list dims;
   if (value.tensor().type() == DataType::kObject)
     raise(PyExc_RuntimeError, "The OrtValue holds no tensor, so it has no shape.");
-  for (int64_t dim : value.tensor().shape().dims()) dims.append(dim);
+  const Shape& shape = value.sparse() != nullptr ? value.sparse()->dense_shape : value.tensor().shape();
+  for (int64_t dim : shape.dims()) dims.append(dim);
   return dims;
 }
 
 std::string data_type(const Value& value) {
+  if (value.sparse() != nullptr) return type_text(*value.sparse());
   const Tensor& tensor = value.tensor();
   if (tensor.type() != DataType::kObject) return type_text(tensor.type());
   const ObjectRef object = object_of(tensor);
@@ -265,8 +269,13 @@ bool is_object(const Value& value, ObjectKind kind) {
   return object != nullptr && object->kind() == kind;
 }
 
-[[noreturn]] void refuse_sparse() {
-  raise(ORT_NOT_IMPLEMENTED, "Tenon has no sparse tensors: give the model a dense one (scipy: toarray()).");
+Value second_handle(const Value& value) {
+  return value.sparse() != nullptr ? Value(value.sparse()) : Value(value.tensor());
+}
+
+nb::object as_sparse(const Value& value) {
+  if (value.sparse() != nullptr) return make_sparse_tensor(value.sparse());
+  raise(PyExc_RuntimeError, "This OrtValue does not contain SparseTensor. Check data_type() value.");
 }
 
 }  // namespace
@@ -340,7 +349,7 @@ void bind_values(nb::module_& m) {
                     "of the same memory.")
       .def(
           "__init__",
-          [](Value* self, const Value& ortvalue, nb::handle, nb::handle) { new (self) Value(ortvalue.tensor()); },
+          [](Value* self, const Value& ortvalue, nb::handle, nb::handle) { new (self) Value(second_handle(ortvalue)); },
           arg("ortvalue"), arg("numpy_obj") = nb::none(), arg("session") = nb::none(),
           "A second handle of the same value.",
           nb::sig("def __init__(self, ortvalue: OrtValue, numpy_obj: typing.Any = None, session: typing.Any = None) -> "
@@ -367,15 +376,20 @@ void bind_values(nb::module_& m) {
                   "A value over the memory of another library's tensor (an object with __dlpack__, or a capsule): no "
                   "copy. Tensors have to be contiguous and in memory that the host reads.")
       .def_static(
-          "ort_value_from_sparse_tensor", [](nb::handle) -> Value { refuse_sparse(); }, arg("sparse_tensor"),
-          "Raises NotImplemented.")
-      .def(
-          "as_sparse_tensor", [](const Value&) -> nb::object { refuse_sparse(); }, "Raises NotImplemented.")
+          "ort_value_from_sparse_tensor", [](nb::handle sparse) { return Value(sparse_of(sparse)); },
+          arg("sparse_tensor"), "A value that shares the sparse tensor.",
+          nb::sig("def ort_value_from_sparse_tensor(sparse_tensor: SparseTensor) -> OrtValue"))
+      .def("as_sparse_tensor", &as_sparse, "The sparse tensor in the value; RuntimeError for another value.",
+           nb::sig("def as_sparse_tensor(self) -> SparseTensor"))
       .def("_get_c_value", [](nb::handle self) { return nb::borrow(self); })
       .def_prop_ro("_ortvalue", [](nb::handle self) { return nb::borrow(self); })
       .def_prop_ro("_is_webgpu_buffer", [](const Value&) { return false; })
       .def(
-          "data_ptr", [](const Value& value) { return reinterpret_cast<uintptr_t>(value.tensor().data()); },
+          "data_ptr",
+          [](const Value& value) {
+            if (value.sparse() != nullptr) raise(PyExc_RuntimeError, "A sparse tensor has more than one address.");
+            return reinterpret_cast<uintptr_t>(value.tensor().data());
+          },
           "The address of the first element.")
       .def(
           "device_name", [](const Value& value) { return device_name(value.tensor().space()); },
@@ -386,6 +400,7 @@ void bind_values(nb::module_& m) {
           "element_type",
           [](const Value& value) {
             if (value.tensor().type() == DataType::kObject) raise(PyExc_RuntimeError, "The OrtValue holds no tensor.");
+            if (value.sparse() != nullptr) return static_cast<int>(value.sparse()->type);
             return static_cast<int>(value.tensor().type());
           },
           "The number of the element type in ONNX.")
@@ -399,10 +414,12 @@ void bind_values(nb::module_& m) {
           },
           "False for an optional that holds nothing.")
       .def(
-          "is_tensor", [](const Value& value) { return value.tensor().type() != DataType::kObject; },
+          "is_tensor",
+          [](const Value& value) { return value.tensor().defined() && value.tensor().type() != DataType::kObject; },
           "False for sequences, maps and empty optionals.")
       .def(
-          "is_sparse_tensor", [](const Value&) { return false; }, "False.")
+          "is_sparse_tensor", [](const Value& value) { return value.sparse() != nullptr; },
+          "True for a SparseTensor's value.")
       .def(
           "is_tensor_sequence", [](const Value& value) { return is_object(value, ObjectKind::kSequence); },
           "True for a sequence.")
@@ -410,7 +427,8 @@ void bind_values(nb::module_& m) {
            "An array over the tensor's memory, which the array keeps alive; of a device's memory, and of strings, a "
            "copy.")
       .def(
-          "to_python", [](const Value& value) { return to_python(on_host(value)); },
+          "to_python",
+          [](const Value& value) { return value.sparse() != nullptr ? as_sparse(value) : to_python(on_host(value)); },
           "As run() gives it: an array, a list for a sequence, a dictionary for a map, None for an empty optional.",
           nb::sig("def to_python(self) -> typing.Any"))
       .def("__array__", &as_array, arg("dtype") = nb::none(), arg("copy") = nb::none(),

@@ -6,6 +6,7 @@
 #include <tenon/tensor.h>
 
 #include "core.h"
+#include "sparse.h"
 
 namespace tenon::python {
 
@@ -21,14 +22,18 @@ class Value {
   // Takes the value. Null, or a value with nothing in it, is an empty optional.
   static Value take(OrtValue* value);
 
-  const OrtValue* handle() const { return value_.get(); }
-  OrtValue* handle() { return value_.get(); }
-  const Tensor& tensor() const { return tensor_; }
+  explicit Value(SparseRef sparse) : sparse_(std::move(sparse)) {}
+
+  const OrtValue* handle() const { return sparse_ != nullptr ? sparse_->value.get() : value_.get(); }
+  OrtValue* handle() { return sparse_ != nullptr ? sparse_->value.get() : value_.get(); }
+  const Tensor& tensor() const { return tensor_; }  // of a sparse one: undefined
+  const SparseRef& sparse() const { return sparse_; }
 
  private:
   Value() = default;
   OwnedValue value_;
   Tensor tensor_;
+  SparseRef sparse_;  // null: dense
 };
 
 // Where tensors are put: (type, vendor, id, memory), as OrtDevice.make names it.

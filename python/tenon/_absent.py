@@ -1,87 +1,11 @@
-"""Names of onnxruntime's package for what Tenon does not have: using one raises NotImplemented and says so."""
+"""Names of onnxruntime's package that Tenon takes without effect."""
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Mapping
-from typing import Any, NoReturn
+from typing import Any
 
-from tenon._core import NotImplemented as NotImplementedHere
 from tenon._core import OrtMemoryInfo
-
-
-def _refuse(what: str) -> NoReturn:
-    raise NotImplementedHere(f"[ONNXRuntimeError] : 9 : NOT_IMPLEMENTED : {what}")
-
-
-class SparseTensor:
-    """Tenon has no sparse tensors."""
-
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        _refuse("Tenon has no sparse tensors: give the model a dense one.")
-
-    @classmethod
-    def sparse_coo_from_numpy(cls, *arguments: Any, **options: Any) -> SparseTensor:
-        """Raises NotImplemented."""
-        return cls()
-
-    @classmethod
-    def sparse_csr_from_numpy(cls, *arguments: Any, **options: Any) -> SparseTensor:
-        """Raises NotImplemented."""
-        return cls()
-
-
-class OrtSparseFormat(enum.IntEnum):
-    """Formats of sparse tensors."""
-
-    ORT_SPARSE_UNDEFINED = 0
-    ORT_SPARSE_COO = 1
-    ORT_SPARSE_CSRC = 2
-    ORT_SPARSE_BLOCK_SPARSE = 4
-
-
-class LoraAdapter:
-    """Tenon has no LoRA adapters."""
-
-    def Load(self, path: str) -> None:  # noqa: N802  (onnxruntime's name)
-        """Raises NotImplemented."""
-        _refuse("Tenon has no LoRA adapters.")
-
-
-class AdapterFormat:
-    """Tenon has no LoRA adapters."""
-
-    def __init__(self, adapter: Any = None) -> None:
-        _refuse("Tenon has no LoRA adapters.")
-
-    @staticmethod
-    def read_adapter(file_path: Any) -> AdapterFormat:
-        """Raises NotImplemented."""
-        _refuse("Tenon has no LoRA adapters.")
-
-
-class ModelCompiler:
-    """Tenon has no compiled models (EPContext)."""
-
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        _refuse("Tenon compiles no models ahead of time: it plans them when they are loaded.")
-
-
-class OrtCompileApiFlags(enum.IntFlag):
-    """Flags of ModelCompiler."""
-
-    NONE = 0
-    ERROR_IF_NO_NODES_COMPILED = 1
-    ERROR_IF_OUTPUT_FILE_EXISTS = 2
-
-
-class OrtExternalInitializerInfo:
-    """Where an initializer lies in a file."""
-
-    def __init__(self, filepath: str, file_offset: int, byte_size: int) -> None:
-        self.filepath = filepath
-        self.file_offset = file_offset
-        self.byte_size = byte_size
 
 
 class OrtArenaCfg:

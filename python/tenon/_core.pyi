@@ -3,6 +3,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 import enum
+import os
 from typing import Any, overload
 
 from numpy.typing import NDArray
@@ -322,11 +323,11 @@ class OrtValue:
         """
 
     @staticmethod
-    def ort_value_from_sparse_tensor(sparse_tensor: object) -> OrtValue:
-        """Raises NotImplemented."""
+    def ort_value_from_sparse_tensor(sparse_tensor: SparseTensor) -> OrtValue:
+        """A value that shares the sparse tensor."""
 
-    def as_sparse_tensor(self) -> object:
-        """Raises NotImplemented."""
+    def as_sparse_tensor(self) -> SparseTensor:
+        """The sparse tensor in the value; RuntimeError for another value."""
 
     def _get_c_value(self) -> object: ...
 
@@ -361,7 +362,7 @@ class OrtValue:
         """False for sequences, maps and empty optionals."""
 
     def is_sparse_tensor(self) -> bool:
-        """False."""
+        """True for a SparseTensor's value."""
 
     def is_tensor_sequence(self) -> bool:
         """True for a sequence."""
@@ -388,6 +389,137 @@ class OrtValue:
         """
         Copies an array or another value of the same type and number of elements into this one's memory.
         """
+
+class OrtSparseFormat(enum.IntEnum):
+    """Formats of sparse tensors."""
+
+    ORT_SPARSE_UNDEFINED = 0
+
+    ORT_SPARSE_COO = 1
+
+    ORT_SPARSE_CSRC = 2
+
+    ORT_SPARSE_BLOCK_SPARSE = 4
+
+class SparseCooView:
+    """The indices of a sparse tensor in COO format."""
+
+    def indices(self) -> NDArray[Any]:
+        """
+        An int64 array over the tensor's memory: (n) for linear indices, (n, 2) for pairs of row and column.
+        """
+
+class SparseCsrcView:
+    """The indices of a sparse tensor in CSR format."""
+
+    def inner(self) -> NDArray[Any]:
+        """The column of each value: an int64 array over the tensor's memory."""
+
+    def outer(self) -> NDArray[Any]:
+        """
+        Where each row's values begin, and the number of values: an int64 array over the tensor's memory.
+        """
+
+class SparseTensor:
+    """
+    Values and indices of a sparse tensor in host memory.
+
+    It shares the memory of the arrays that it was made of, and keeps them alive; strings are copied.
+    """
+
+    @staticmethod
+    def sparse_coo_from_numpy(dense_shape: Sequence[int], values: NDArray[Any], coo_indices: Any, ort_device: OrtDevice) -> SparseTensor:
+        """
+        A tensor of the values (a vector) at `coo_indices`: linear ones, or pairs of row and column.
+
+        Errors: InvalidArgument for indices outside of the dense shape, RuntimeError for arrays that are not contiguous.
+        """
+
+    @staticmethod
+    def sparse_csr_from_numpy(dense_shape: Sequence[int], values: NDArray[Any], inner_indices: Any, outer_indices: Any, ort_device: OrtDevice) -> SparseTensor:
+        """
+        A matrix of the values (a vector): inner_indices has the column of each, outer_indices where each row begins, and the number of values.
+
+        Errors: as of sparse_coo_from_numpy, and Fail for a shape that is no matrix.
+        """
+
+    def _get_c_tensor(self) -> object: ...
+
+    def values(self) -> NDArray[Any]:
+        """A read-only array over the tensor's memory; of strings a copy."""
+
+    def as_coo_view(self) -> SparseCooView:
+        """
+        The indices of a tensor in COO format; RuntimeError for one in another format.
+        """
+
+    def as_csrc_view(self) -> SparseCsrcView:
+        """
+        The indices of a tensor in CSR format; RuntimeError for one in another format.
+        """
+
+    def as_blocksparse_view(self) -> SparseCooView:
+        """Raises RuntimeError: no tensor that Python makes is in this format."""
+
+    def to_cuda(self, ort_device: OrtDevice) -> SparseTensor:
+        """Raises RuntimeError."""
+
+    def format(self) -> OrtSparseFormat:
+        """The format of the indices."""
+
+    def dense_shape(self) -> list[int]:
+        """The shape of the dense tensor."""
+
+    def data_type(self) -> str:
+        """"sparse_tensor(float)", ..."""
+
+    def device_name(self) -> str:
+        """"cpu"."""
+
+class AdapterFormat:
+    """
+    The content of a LoRA adapter's file (.onnx_adapter): named tensors that a run puts in the place of a model's inputs or initializers.
+    """
+
+    def __init__(self, adapter: AdapterFormat | None = None) -> None: ...
+
+    @staticmethod
+    def read_adapter(file_path: str | os.PathLike[str]) -> AdapterFormat:
+        """Maps a file. Errors: RuntimeError for one that is no adapter."""
+
+    def export_adapter(self, file_path: str | os.PathLike[str]) -> None:
+        """Writes a file that LoraAdapter.Load takes."""
+
+    def get_format_version(self) -> int:
+        """The version of the file's format."""
+
+    def set_adapter_version(self, adapter_version: int) -> None:
+        """What the adapter's author says of the adapter; nothing depends on it."""
+
+    def get_adapter_version(self) -> int:
+        """What set_adapter_version has set."""
+
+    def set_model_version(self, model_version: int) -> None:
+        """What the adapter's author says of the model; nothing depends on it."""
+
+    def get_model_version(self) -> int:
+        """What set_model_version has set."""
+
+    def set_parameters(self, params: dict[str, OrtValue]) -> None:
+        """The tensors by the names of the model's values."""
+
+    def get_parameters(self) -> dict[str, OrtValue]:
+        """
+        The tensors by name: read-only views of a file's mapping, which they keep.
+        """
+
+class LoraAdapter:
+    """A LoRA adapter for runs: RunOptions.add_active_adapter."""
+
+    def __init__(self) -> None: ...
+
+    def Load(self, path: str | os.PathLike[str]) -> None:
+        """Maps a file. Errors: RuntimeError for one that is no adapter."""
 
 class GraphOptimizationLevel(enum.IntEnum):
     """Which passes rewrite the graph when a model is loaded."""
@@ -612,6 +744,14 @@ class SessionOptions:
         Loads a library of operators that was built for onnxruntime's C API. Errors: RuntimeError or Fail when it cannot be loaded.
         """
 
+    def set_ep_context_data_read_func(self, read_func: Callable[[str, OrtEpContextDataBuffer], None], max_data_size: int) -> None:
+        """
+        read_func gets the name of EPContext data that the model does not hold, and an OrtEpContextDataBuffer to fill.
+        """
+
+    def clear_ep_context_data_read_func(self) -> None:
+        """Undoes set_ep_context_data_read_func()."""
+
     def _provider_list(self) -> list[tuple[str, dict[str, str]]]: ...
 
     def __reduce__(self) -> tuple[Any, ...]: ...
@@ -688,8 +828,10 @@ class RunOptions:
         The value of an option by its key. Errors: RuntimeError for one that is not set.
         """
 
-    def add_active_adapter(self, adapter: object) -> None:
-        """Raises NotImplemented."""
+    def add_active_adapter(self, adapter: LoraAdapter) -> None:
+        """
+        Runs with these options take the adapter's parameters in the place of the model's initializers, and of inputs of the same names.
+        """
 
 class NodeArg:
     """An input, output or overridable initializer, as the model declares it."""
@@ -932,3 +1074,52 @@ def _reshaped(value: OrtValue, shape: Sequence[int], element_type: object | None
 def _as_read_only(value: OrtValue) -> OrtValue: ...
 
 def _is_read_only(value: OrtValue) -> bool: ...
+
+class OrtEpContextData:
+    """
+    The data of an EPContext node, valid only in the function that is called with it.
+    """
+
+    @property
+    def size(self) -> int:
+        """In bytes."""
+
+    def read(self, offset: int = 0, length: int | None = None) -> bytes:
+        """The bytes from `offset` on, all of them or `length`."""
+
+class OrtEpContextDataBuffer:
+    """
+    Memory for the data of an EPContext node, valid only in the function that fills it.
+    """
+
+    @property
+    def size(self) -> int:
+        """In bytes."""
+
+    @property
+    def max_size(self) -> int:
+        """The most bytes to allocate."""
+
+    @property
+    def is_allocated(self) -> bool: ...
+
+    def allocate(self, size: int) -> None:
+        """Once, before the first write()."""
+
+    def write(self, data: object, offset: int = 0) -> None:
+        """Copies bytes into the buffer."""
+
+class NativeModelCompiler:
+    """What ModelCompiler calls."""
+
+    def __init__(self, options: SessionOptions, model: object, embed: bool, external_path: str, threshold: int, flags: int, level: GraphOptimizationLevel, locate: object | None) -> None: ...
+
+    def compile_to_file(self, path: str | None) -> None: ...
+
+    def compile_to_bytes(self) -> bytes: ...
+
+    def compile_to_stream(self, write_function: Callable[[bytes], None]) -> None: ...
+
+    def set_ep_context_data_write_func(self, write_func: Callable[[str, OrtEpContextData], None]) -> None: ...
+
+    def clear_ep_context_data_write_func(self) -> None: ...

@@ -80,6 +80,7 @@ OrtStatus* ort_api::CopyTensors(const OrtEnv* env, const OrtValue* const* src_te
   if (OrtStatus* bad =
           check_pointers("CopyTensors", {{"env", env}, {"src_tensors", src_tensors}, {"dst_tensors", dst_tensors}}))
     return bad;
+  if (num_tensors == 0) return make_ort_status(ORT_INVALID_ARGUMENT, "Invalid arguments provided to CopyTensors.");
   return guarded([&]() -> OrtStatus* {
     const std::shared_ptr<OrtEnv> current = current_env();
     for (size_t i = 0; i < num_tensors; ++i) {

@@ -2,6 +2,7 @@
 
 #include <unordered_map>
 
+#include "abi/objects/status.h"
 #include "graph/schema.h"
 
 namespace tenon::abi {
@@ -15,9 +16,26 @@ std::string plain_domain(const std::string& domain) { return domain == "ai.onnx"
 class GraphMaker {
  public:
   explicit GraphMaker(const OrtModel& model) : model_(model) {}
+  // Adds to a graph.
+  GraphMaker(const OrtModel& model, const Graph& base) : model_(model), changes_(true), graph_(base) {
+    const PerValue<NodeId> producers = graph_.producers();
+    defined_ = PerValue<bool>(graph_.values.size(), false);
+    for (ValueId id : graph_.values.ids()) {
+      const Value& value = graph_.value(id);
+      defined_[id] = producers[id].valid() || value.constant != nullptr;
+      if (!value.name.empty()) ids_.emplace(value.name, id);
+    }
+    for (ValueId id : graph_.inputs) defined_[id] = true;
+  }
 
   Result<Graph> make(const OrtGraph& from) {
     TENON_TRY(add_opsets());
+    const size_t first_new = graph_.nodes.size();
+    if (!from.inputs.empty()) {
+      for (ValueId id : graph_.inputs) defined_[id] = false;
+      graph_.inputs.clear();
+    }
+    if (!from.outputs.empty()) graph_.outputs.clear();
     for (const OrtValueInfo* input : from.inputs) {
       TENON_TRY_ASSIGN(const ValueId id, define(input->name, "input"));
       TENON_TRY(set_type(graph_.value(id), *input));
@@ -26,7 +44,10 @@ class GraphMaker {
     for (const EditorInitializer& initializer : from.editor_initializers) TENON_TRY(add_initializer(initializer));
     for (const std::unique_ptr<OrtNode>& node : from.nodes) TENON_TRY(add_node(*node));
     for (const auto& [name, id] : ids_) {
-      TENON_INVALID_IF(!defined_[id], "Value \"{}\" is read, and no input, initializer or node makes it.", name);
+      if (!defined_[id])
+        return with_ort_code(
+            invalid_argument("Value \"{}\" is read, and no input, initializer or node makes it.", name),
+            ORT_INVALID_ARGUMENT);
     }
     for (const OrtValueInfo* output : from.outputs) {
       const auto found = ids_.find(output->name);
@@ -35,11 +56,17 @@ class GraphMaker {
       if (!value.constant && value.type == DataType::kUndefined) TENON_TRY(set_type(value, *output));
       graph_.outputs.push_back(found->second);
     }
-    TENON_TRY(graph_.sort_topologically());
-    for (const Node& node : graph_.nodes) {
-      const std::optional<Schema> schema = find_schema(node.domain, node.op_type, graph_.opset(node.domain));
+    for (NodeId id : graph_.nodes.ids()) {
+      const Node& node = graph_.nodes[id];
+      if (id.index() < first_new) continue;
+      const int opset = graph_.opset(node.domain);
+      const std::optional<Schema> schema = find_schema(node.domain, node.op_type, opset);
+      TENON_INVALID_IF(changes_ && !schema && newest_opset(node.domain) > 0,
+                       "Node {} is of no operator that domain \"{}\" has at opset {}.", node.label(graph_), node.domain,
+                       opset);
       if (schema) TENON_TRY(check_node(graph_, node, *schema));
     }
+    TENON_TRY(graph_.sort_topologically());
     return std::move(graph_);
   }
 
@@ -51,6 +78,12 @@ class GraphMaker {
       TENON_UNSUPPORTED_IF(newest > 0 && version > newest,
                            "The model imports opset {} of \"{}\"; the newest that is known is {}.", version, domain,
                            newest);
+      const int before = graph_.opset(plain_domain(domain));
+      if (before == version) continue;
+      if (before != 0 && changes_)
+        return with_ort_code(invalid_argument("Domain version can not be changed for '{}'. Current version: {}",
+                                              plain_domain(domain), before),
+                             ORT_INVALID_ARGUMENT);
       graph_.opsets.emplace_back(plain_domain(domain), static_cast<int>(version));
     }
     return Status();
@@ -71,7 +104,8 @@ class GraphMaker {
   Result<ValueId> define(const std::string& name, const char* what) {
     const ValueId id = read(name);
     if (id == kNoValue) return id;
-    TENON_INVALID_IF(defined_[id], "The {} \"{}\" has the name of another value.", what, name);
+    if (defined_[id])
+      return with_ort_code(invalid_argument("The {} \"{}\" has the name of another value.", what, name), ORT_FAIL);
     defined_[id] = true;
     return id;
   }
@@ -84,6 +118,7 @@ class GraphMaker {
     TENON_UNSUPPORTED_IF(value.type == DataType::kUndefined, "Value \"{}\" has the element type {}.", info.name,
                          static_cast<int>(tensor.type));
     value.has_rank = tensor.has_shape;
+    value.dims.clear();
     if (!tensor.has_shape) return Status();
     TENON_UNSUPPORTED_IF(tensor.dims.size() > Shape::kMaxRank, "Value \"{}\" has {} dimensions; the most are {}.",
                          info.name, tensor.dims.size(), Shape::kMaxRank);
@@ -148,6 +183,7 @@ class GraphMaker {
   }
 
   const OrtModel& model_;
+  const bool changes_ = false;  // a graph that there was
   Graph graph_;
   std::unordered_map<std::string, ValueId> ids_;
   PerValue<bool> defined_;
@@ -162,6 +198,14 @@ Result<Model> to_core(const OrtModel& from) {
   TENON_TRY_ASSIGN(model.graph, maker.make(*from.graph));
   model.info.ir_version = kIrVersion;
   return model;
+}
+
+Result<Model> with_update(const Model& base, const OrtModel& update) {
+  TENON_INVALID_IF(update.graph == nullptr, "The model has no graph; AddGraphToModel gives it one.");
+  Model changed = base;
+  GraphMaker maker(update, base.graph);
+  TENON_TRY_ASSIGN(changed.graph, maker.make(*update.graph));
+  return changed;
 }
 
 }  // namespace tenon::abi

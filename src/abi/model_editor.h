@@ -15,4 +15,9 @@ namespace tenon::abi {
 // as long as the result.
 Result<Model> to_core(const OrtModel& model);
 
+// `base` with the nodes, initializers and new domains of `update`; its inputs, and its outputs, become those of the
+// update where that has any. Nodes of `base` are not changed.
+// Errors: as above; a domain of another version, a name that `base` has.
+Result<Model> with_update(const Model& base, const OrtModel& update);
+
 }  // namespace tenon::abi

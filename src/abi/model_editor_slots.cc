@@ -75,7 +75,7 @@ OrtStatus* model_editor_api::CreateNode(const char* operator_name, const char* d
           "CreateNode",
           {{"operator_name", operator_name}, {"domain_name", domain_name}, {"node_name", node_name}, {"node", node}}))
     return bad;
-  if (attribs_len > 0 && attributes == nullptr) return null_argument("attributes");
+  if (attributes == nullptr) attribs_len = 0;  // as in the reference
   return guarded([&]() -> OrtStatus* {
     auto made = std::make_unique<OrtNode>();
     made->op_type = operator_name;
@@ -87,13 +87,14 @@ OrtStatus* model_editor_api::CreateNode(const char* operator_name, const char* d
     made->outputs.resize(output_names_len);
     for (size_t i = 0; i < attribs_len; ++i) {
       if (attributes[i] == nullptr) return ort_error(ORT_INVALID_ARGUMENT, "Attribute {} is null.", i);
+      if (std::find(attributes, attributes + i, attributes[i]) != attributes + i)
+        return ort_error(ORT_INVALID_ARGUMENT, "Attribute {} is there twice; each belongs to one place.", i);
       OrtOpAttr copy;
       copy.owned = std::make_unique<Attribute>(*attributes[i]->attribute);
       copy.attribute = copy.owned.get();
       made->attributes.push_back(std::move(copy));
     }
-    for (size_t i = 0; i < attribs_len; ++i)
-      if (std::find(attributes, attributes + i, attributes[i]) == attributes + i) delete attributes[i];
+    for (size_t i = 0; i < attribs_len; ++i) delete attributes[i];
     *node = made.release();
     return nullptr;
   });
@@ -120,7 +121,12 @@ OrtStatus* model_editor_api::AddInitializerToGraph(OrtGraph* graph, const char* 
     return bad;
   if (graph->core != nullptr)
     return ort_error(ORT_INVALID_ARGUMENT, "\"{}\" is a view of a model that is loaded.", graph->name);
+  if (*name == '\0') return make_ort_status(ORT_INVALID_ARGUMENT, "name cannot be null or empty");
   if (!tensor->is_tensor()) return ort_error(ORT_INVALID_ARGUMENT, "The initializer \"{}\" is not a tensor.", name);
+  for (const EditorInitializer& one : graph->editor_initializers)
+    if (one.name == name)
+      return make_ort_status(ORT_INVALID_ARGUMENT,
+                             "An initializer with this name has already been added to the graph.");
   return guarded([&]() -> OrtStatus* {
     EditorInitializer made{name, nullptr, data_is_external};
     graph->editor_initializers.reserve(graph->editor_initializers.size() + 1);

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "abi/edited_model.h"
 #include "abi/objects/slots.h"
 #include "abi/objects/status.h"
 #include "graph/model_writer.h"
@@ -75,6 +76,56 @@ TEST(ModelEditor, TakesAnObjectOnce) {
   EXPECT_THAT(message_of(model_editor_api::SetGraphInputs(second, both, 1)), HasSubstr("belongs to a graph"));
   ort_api::ReleaseGraph(first);
   ort_api::ReleaseGraph(second);
+}
+
+// with_update: y = Relu(x) is the model that is changed.
+class Updates : public testing::Test {
+ protected:
+  Result<Model> changed(const OrtModel& update) const { return with_update(base_, update); }
+  const Model base_ = *to_core(*model_of("Relu", {"x"}, "y"));
+};
+
+TEST_F(Updates, AddNodesAndReplaceTheBoundary) {
+  const std::unique_ptr<OrtModel> update = model_of("Neg", {"y"}, "z");
+  update->graph->inputs.clear();
+  const_cast<OrtValueInfo*>(update->graph->outputs[0])->name = "z";
+  const Result<Model> made = changed(*update);
+  ASSERT_TRUE(made.ok()) << made.status().to_string();
+  ASSERT_EQ(made->graph.nodes.size(), 2u);
+  EXPECT_EQ(made->graph.value(made->graph.outputs[0]).name, "z");
+  EXPECT_EQ(made->graph.value(made->graph.inputs[0]).name, "x");
+  EXPECT_EQ(base_.graph.nodes.size(), 1u);
+}
+
+TEST_F(Updates, OfWhatIsThereAreRefused) {
+  const auto error = [&](const OrtModel& update) {
+    const Result<Model> made = changed(update);
+    return made.ok() ? "ok" : made.status().message();
+  };
+  EXPECT_THAT(error(*model_of("Neg", {"x"}, "y")), HasSubstr("has the name of another value"));
+  EXPECT_THAT(error(*model_of("Nonsense", {"x"}, "z")), HasSubstr("no operator"));
+  EXPECT_THAT(error(OrtModel{}), HasSubstr("no graph"));
+  const std::unique_ptr<OrtModel> older = model_of("Neg", {"x"}, "z");
+  older->opsets = {{"", 12}};
+  EXPECT_THAT(error(*older), HasSubstr("can not be changed"));
+  const std::unique_ptr<OrtModel> nowhere = model_of("Neg", {"x"}, "z");
+  const_cast<OrtValueInfo*>(nowhere->graph->outputs[0])->name = "nothing";
+  EXPECT_THAT(error(*nowhere), HasSubstr("\"nothing\" is made by no node"));
+}
+
+TEST(EditedModel, AnswersWhatNeedsNoEp) {
+  const auto edited = EditedModel::create(*to_core(*model_of("Relu", {"x"}, "y")), {});
+  ASSERT_TRUE(edited.ok());
+  Session& session = **edited;
+  EXPECT_EQ(session.inputs()[0].name, "x");
+  EXPECT_EQ(session.outputs()[0].name, "y");
+  EXPECT_EQ(session.input_spaces().size(), 1u);
+  EXPECT_THAT(session.make_binding().status().message(), HasSubstr("not initialized"));
+  EXPECT_THAT(session.allocate(DataType::kFloat, Shape{1}, {}).status().message(), HasSubstr("not initialized"));
+  EXPECT_THAT(session.plan_report({}, {}).status().message(), HasSubstr("not initialized"));
+  EXPECT_THAT(session.explain_copies({}, {}).status().message(), HasSubstr("not initialized"));
+  EXPECT_THAT(session.synchronize().message(), HasSubstr("not initialized"));
+  EXPECT_FALSE(session.overridable_default(0).defined());
 }
 
 TEST(GraphView, TellsInWhichFileAnInitializerLies) {

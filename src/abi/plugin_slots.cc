@@ -207,14 +207,14 @@ OrtStatus* ort_api::CreateSharedAllocator(OrtEnv* env, const OrtEpDevice* ep_dev
   clear(allocator);
   if (OrtStatus* bad = check_pointers("CreateSharedAllocator", {{"env", env}, {"ep_device", ep_device}})) return bad;
   return guarded([&]() -> OrtStatus* {
+    const std::shared_ptr<PluginFactory> factory = factory_of(*ep_device);
+    if (factory == nullptr) return make_ort_status(ORT_INVALID_ARGUMENT, "Invalid memory type for OrtEpDevice.");
     if (allocator_type == OrtArenaAllocator)
       return make_ort_status(
           ORT_FAIL,
           "OrtAllocatorType::OrtArenaAllocator is reserved for ONNX Runtime internal usage only. The "
           "EP implements arena support internally so please use OrtDeviceAllocator and provide any "
           "arena options via the allocator options.");
-    const std::shared_ptr<PluginFactory> factory = factory_of(*ep_device);
-    if (factory == nullptr) return make_ort_status(ORT_INVALID_ARGUMENT, "Invalid memory type for OrtEpDevice.");
     const auto shared = factory->share_allocator(*ep_device, mem_type, allocator_options);
     if (!shared.ok()) return to_ort(shared.status());
     if (allocator != nullptr && *shared != nullptr) *allocator = (*shared)->program();

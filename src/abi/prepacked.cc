@@ -20,20 +20,14 @@ void ort_api::ReleasePrepackedWeightsContainer(OrtPrepackedWeightsContainer* inp
 OrtStatus* ort_api::CreateSessionWithPrepackedWeightsContainer(
     const OrtEnv* env, const ORTCHAR_T* model_path, const OrtSessionOptions* options,
     OrtPrepackedWeightsContainer* prepacked_weights_container, OrtSession** out) noexcept {
-  clear(out);
-  if (OrtStatus* bad = check_pointers("CreateSessionWithPrepackedWeightsContainer",
-                                      {{"prepacked_weights_container", prepacked_weights_container}}))
-    return bad;
+  (void)prepacked_weights_container;  // may be null, as in the reference
   return CreateSession(env, model_path, options, out);
 }
 
 OrtStatus* ort_api::CreateSessionFromArrayWithPrepackedWeightsContainer(
     const OrtEnv* env, const void* model_data, size_t model_data_length, const OrtSessionOptions* options,
     OrtPrepackedWeightsContainer* prepacked_weights_container, OrtSession** out) noexcept {
-  clear(out);
-  if (OrtStatus* bad = check_pointers("CreateSessionFromArrayWithPrepackedWeightsContainer",
-                                      {{"prepacked_weights_container", prepacked_weights_container}}))
-    return bad;
+  (void)prepacked_weights_container;  // may be null, as in the reference
   return CreateSessionFromArray(env, model_data, model_data_length, options, out);
 }
 

@@ -131,12 +131,15 @@ OrtStatus* ort_api::SessionOptionsAppendExecutionProvider_OpenVINO(OrtSessionOpt
                                                                    const OrtOpenVINOProviderOptions*) noexcept {
   return no_library("SessionOptionsAppendExecutionProvider_OpenVINO");
 }
-OrtStatus* ort_api::SessionOptionsAppendExecutionProvider_OpenVINO_V2(OrtSessionOptions*, const char* const*,
-                                                                      const char* const*, size_t) noexcept {
+OrtStatus* ort_api::SessionOptionsAppendExecutionProvider_OpenVINO_V2(OrtSessionOptions*, const char* const* keys,
+                                                                      const char* const* values,
+                                                                      size_t count) noexcept {
+  if (OrtStatus* bad = check_options(keys, values, count)) return bad;
   return no_library("SessionOptionsAppendExecutionProvider_OpenVINO_V2");
 }
-OrtStatus* ort_api::SessionOptionsAppendExecutionProvider_VitisAI(OrtSessionOptions*, const char* const*,
-                                                                  const char* const*, size_t) noexcept {
+OrtStatus* ort_api::SessionOptionsAppendExecutionProvider_VitisAI(OrtSessionOptions*, const char* const* keys,
+                                                                  const char* const* values, size_t count) noexcept {
+  if (OrtStatus* bad = check_options(keys, values, count)) return bad;
   return no_library("SessionOptionsAppendExecutionProvider_VitisAI");
 }
 OrtStatus* ort_api::SessionOptionsAppendExecutionProvider_MIGraphX(OrtSessionOptions*,

@@ -7,6 +7,7 @@
 
 #include "abi/interop_api.h"
 #include "abi/interop_cpu.h"
+#include "abi/lora_adapter.h"
 #include "abi/objects/run_options.h"
 #include "abi/objects/slots.h"
 #include "abi/objects/status.h"
@@ -295,6 +296,9 @@ OrtStatus* run_with_options(OrtSession& session, CoreSession& core, Binding& bin
   if (options != nullptr) {
     if (options->terminate.load(std::memory_order_relaxed)) [[unlikely]]
       return make_ort_status(ORT_FAIL, "Exiting due to terminate flag being set to true.");
+    if (const int level = options->log_severity_level; level < -1 || level > ORT_LOGGING_LEVEL_FATAL) [[unlikely]]
+      return ort_error(ORT_FAIL, "Invalid run log severity level. Not a valid onnxruntime::logging::Severity value: {}",
+                       level);
     run.cancel = &options->terminate;
     run.native_options = options;
     run.synchronize = waits_for_devices(*options);
@@ -351,6 +355,25 @@ OrtStatus* run_core(OrtSession& session, const std::shared_ptr<CoreSession>& cor
   return fetch_outputs(*core, run, call);
 }
 
+OrtStatus* run_checked(OrtSession& session, const RunCall& call) {
+  if (!overrides_initializer(session, call)) [[likely]]
+    return run_core(session, session.main, call);
+  std::shared_ptr<CoreSession> core;
+  if (OrtStatus* bad = overriding_core(session, &core)) return bad;
+  return run_core(session, core, call);
+}
+
+// What an adapter has is fed after the program's inputs: of two values for one input the last one counts, as in the
+// reference.
+OrtStatus* run_with_adapters(OrtSession& session, RunCall call) {
+  std::vector<const char*> names(call.input_names.begin(), call.input_names.end());
+  std::vector<const OrtValue*> values(call.inputs.begin(), call.inputs.end());
+  add_adapters(*call.options, names, values);
+  call.input_names = names;
+  call.inputs = values;
+  return run_checked(session, call);
+}
+
 }  // namespace
 
 OrtStatus* fill_given(const ValueInfo& info, const Tensor& result, OrtValue& given) {
@@ -390,11 +413,9 @@ OrtStatus* run_binding(OrtSession& session, CoreSession& core, Binding& binding,
 OrtStatus* run_session(OrtSession& session, const RunCall& call) noexcept {
   if (OrtStatus* bad = check_call(call)) return bad;
   return guarded([&]() -> OrtStatus* {
-    if (!overrides_initializer(session, call)) [[likely]]
-      return run_core(session, session.main, call);
-    std::shared_ptr<CoreSession> core;
-    if (OrtStatus* bad = overriding_core(session, &core)) return bad;
-    return run_core(session, core, call);
+    if (call.options != nullptr && !call.options->adapters.empty()) [[unlikely]]
+      return run_with_adapters(session, call);
+    return run_checked(session, call);
   });
 }
 

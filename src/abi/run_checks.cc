@@ -37,6 +37,9 @@ OrtStatus* wrong_dimensions(const ValueInfo& info, const Shape& shape, std::stri
 }
 
 OrtStatus* check(const ValueInfo& info, const OrtValue& value, std::string_view kind) noexcept {
+  if (value.kind == ONNX_TYPE_SPARSETENSOR && info.object == nullptr)  // 2 is a tensor
+    return ort_error(ORT_INVALID_ARGUMENT, "{} with name: '{}' expected to be of type: 2 but received a sparse tensor",
+                     kind, info.name);
   if (info.object != nullptr) {
     if (fits(value, info.object)) return nullptr;
     return guarded([&] {

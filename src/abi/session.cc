@@ -11,7 +11,9 @@
 #include "abi/objects/status.h"
 #include "base/deadline.h"
 #include "ep/host/custom_ops.h"
+#include "ep/host/plugin_context.h"
 #include "graph/mapped_file.h"
+#include "graph/output_file.h"
 #include "graph/reader.h"
 #include "runtime/session_config.h"
 #include "runtime/session_impl.h"
@@ -21,17 +23,17 @@ namespace {
 
 bool contains(const Status& status, std::string_view text) { return status.message().find(text) != std::string::npos; }
 
-// The model as it was given: what Tenon fuses and folds is no ONNX, and the file means the same.
+// The model as it was given: what Tenon fuses and folds is no ONNX, and the file means the same. It may be the file
+// that the model was read from.
 Status write_model(const std::string& path, std::span<const std::byte> bytes) {
-  std::FILE* file = std::fopen(path.c_str(), "wbe");
-  if (file == nullptr)
-    return invalid_argument("The model \"{}\" cannot be written: {}.", path, errno_text("fopen", errno));
-  const bool all = std::fwrite(bytes.data(), 1, bytes.size(), file) == bytes.size();
-  if (std::fclose(file) != 0 || !all) return invalid_argument("The model \"{}\" cannot be written.", path);
-  return Status();
+  TENON_TRY_ASSIGN(OutputFile file, OutputFile::create(path));
+  TENON_TRY(file.write(bytes));
+  return file.commit();
 }
 
 void describe_parts(OrtSession& session) {
+  session.parts.clear();
+  session.part_pointers.clear();
   for (const EpAssignment& assignment : session.core().assignments()) {
     OrtEpAssignedSubgraph part;
     part.ep_name = assignment.ep_name;
@@ -44,20 +46,84 @@ void describe_parts(OrtSession& session) {
   }
 }
 
-// Where inputs are wanted and outputs are made, as the C ABI says it.
-void describe_memory(OrtSession& session) {
-  for (const ValueSpace& input : session.core().input_spaces())
-    session.input_memory.push_back(to_memory_info(input.space));
-  for (const ValueSpace& output : session.core().output_spaces())
-    session.output_memory.push_back(to_memory_info(output.space));
-}
-
 // The program's own operators run on the CPU EP, as in the reference, though the core knows an EP of theirs.
 bool runs_custom_ops(const OrtSession& session, const Session& core) {
   if (session.custom_ops == nullptr) return false;
   const std::string name = session.custom_ops->choice().ep_name;
   const std::span<const EpAssignment> parts = core.assignments();
   return std::any_of(parts.begin(), parts.end(), [&](const EpAssignment& part) { return part.ep_name == name; });
+}
+
+// The place of a context model is a part of the call, whether or not an EP makes one.
+OrtStatus* check_context_model(const OrtSessionOptions* options, const std::string& model_path) {
+  if (options == nullptr || !wants_context(options->config_entries)) return nullptr;
+  return to_ort(context_path(options->config_entries, model_path).status());
+}
+
+OrtStatus* session_from_path(const OrtEnv* env, const char* path, const OrtSessionOptions* options,
+                             OrtSession** out) noexcept {
+  return guarded([&]() -> OrtStatus* {
+    const std::string file = path;
+    const std::string prefix = "Load model from " + file + " failed:";
+    struct stat info;
+    if (::stat(path, &info) != 0)
+      return ort_error(ORT_NO_SUCHFILE, "{}Load model {} failed. File doesn't exist", prefix, file);
+    if (S_ISDIR(info.st_mode))
+      return ort_error(ORT_INVALID_ARGUMENT, "{}The model path is a directory; a model is one file.", prefix);
+    if (OrtStatus* bad = check_context_model(options, file)) return bad;
+    if (OrtStatus* bad = make_session(
+            env, options, prefix, [file](const SessionOptions& core) { return Session::load(file, core); }, out))
+      return bad;
+    if (options == nullptr || options->optimized_model_path.empty()) return nullptr;
+    const Result<std::shared_ptr<const MappedFile>> model = MappedFile::open(file);
+    Status written = model.ok() ? write_model(options->optimized_model_path, (*model)->bytes()) : model.status();
+    if (written.ok()) return nullptr;
+    delete std::exchange(*out, nullptr);
+    return to_ort(written, ORT_FAIL);
+  });
+}
+
+OrtStatus* session_from_bytes(const OrtEnv* env, const void* data, size_t size, const OrtSessionOptions* options,
+                              OrtSession** out) noexcept {
+  return guarded([&]() -> OrtStatus* {
+    const std::span bytes(static_cast<const std::byte*>(data), size);
+    const std::string directory = external_folder(options);
+    if (OrtStatus* bad = check_context_model(options, "")) return bad;
+    // External data that is given needs no folder, but a place to look for the rest.
+    const auto first = [bytes, directory](const SessionOptions& core) {
+      return Session::load_from_bytes(bytes, core, directory);
+    };
+    if (OrtStatus* bad = make_session(env, options, "", first, out)) return bad;
+    OrtSession& session = **out;
+    if (session.load) {
+      // A run may ask for the model again, when the program's bytes are gone.
+      session.load = [copy = std::vector(bytes.begin(), bytes.end()), directory](const SessionOptions& core) {
+        return Session::load_from_bytes(copy, core, directory);
+      };
+    }
+    if (options == nullptr || options->optimized_model_path.empty()) return nullptr;
+    const Status written = write_model(options->optimized_model_path, bytes);
+    if (!written.ok()) delete std::exchange(*out, nullptr);
+    return to_ort(written, ORT_FAIL);
+  });
+}
+
+}  // namespace
+
+void describe_memory(OrtSession& session) {
+  session.input_memory.clear();
+  session.output_memory.clear();
+  for (const ValueSpace& input : session.core().input_spaces())
+    session.input_memory.push_back(to_memory_info(input.space));
+  for (const ValueSpace& output : session.core().output_spaces())
+    session.output_memory.push_back(to_memory_info(output.space));
+}
+
+std::string external_folder(const OrtSessionOptions* options) {
+  const char* folder = options == nullptr
+                           ? nullptr
+                           : options->config_entries.find("session.model_external_initializers_file_folder_path");
+  return folder != nullptr ? folder : "";
 }
 
 OrtStatus* fill_session(OrtSession& session, const std::string& load_prefix, CoreLoader load) {
@@ -101,59 +167,10 @@ OrtStatus* fill_session(OrtSession& session, const std::string& load_prefix, Cor
   return nullptr;
 }
 
-OrtStatus* session_from_path(const OrtEnv* env, const char* path, const OrtSessionOptions* options,
-                             OrtSession** out) noexcept {
-  return guarded([&]() -> OrtStatus* {
-    const std::string file = path;
-    const std::string prefix = "Load model from " + file + " failed:";
-    struct stat info;
-    if (::stat(path, &info) != 0)
-      return ort_error(ORT_NO_SUCHFILE, "{}Load model {} failed. File doesn't exist", prefix, file);
-    if (OrtStatus* bad = make_session(
-            env, options, prefix, [file](const SessionOptions& core) { return Session::load(file, core); }, out))
-      return bad;
-    if (options == nullptr || options->optimized_model_path.empty()) return nullptr;
-    const Result<std::shared_ptr<const MappedFile>> model = MappedFile::open(file);
-    Status written = model.ok() ? write_model(options->optimized_model_path, (*model)->bytes()) : model.status();
-    if (written.ok()) return nullptr;
-    delete std::exchange(*out, nullptr);
-    return to_ort(written, ORT_FAIL);
-  });
-}
-
-OrtStatus* session_from_bytes(const OrtEnv* env, const void* data, size_t size, const OrtSessionOptions* options,
-                              OrtSession** out) noexcept {
-  return guarded([&]() -> OrtStatus* {
-    const std::span bytes(static_cast<const std::byte*>(data), size);
-    std::string directory;
-    if (options != nullptr) {
-      const char* folder = options->config_entries.find("session.model_external_initializers_file_folder_path");
-      if (folder != nullptr) directory = folder;
-    }
-    // External data that is given needs no folder, but a place to look for the rest.
-    const auto first = [bytes, directory](const SessionOptions& core) {
-      return Session::load_from_bytes(bytes, core, directory);
-    };
-    if (OrtStatus* bad = make_session(env, options, "", first, out)) return bad;
-    OrtSession& session = **out;
-    if (session.load) {
-      // A run may ask for the model again, when the program's bytes are gone.
-      session.load = [copy = std::vector(bytes.begin(), bytes.end()), directory](const SessionOptions& core) {
-        return Session::load_from_bytes(copy, core, directory);
-      };
-    }
-    if (options == nullptr || options->optimized_model_path.empty()) return nullptr;
-    const Status written = write_model(options->optimized_model_path, bytes);
-    if (!written.ok()) delete std::exchange(*out, nullptr);
-    return to_ort(written, ORT_FAIL);
-  });
-}
-
-}  // namespace
-
-// Every session is the core's own.
+// Every session is the core's own, but for one that is being edited, which gives no binding.
 Result<Binding> make_unguarded_binding(CoreSession& core) {
-  return static_cast<SessionImpl&>(*core.core).make_unguarded_binding();
+  auto* own = dynamic_cast<SessionImpl*>(core.core.get());
+  return own != nullptr ? own->make_unguarded_binding() : core.core->make_binding();
 }
 
 OrtStatus* load_error(const Status& status, const std::string& prefix) noexcept {

@@ -87,7 +87,18 @@ namespace tenon::abi {
 OrtStatus* make_session(const OrtEnv* env, const OrtSessionOptions* options, std::string load_prefix, CoreLoader load,
                         OrtSession** out) noexcept;
 
+// The part of it that a model editor session does last: loads the core's session of `session.options` into `session`,
+// which stays as it was when that fails.
+OrtStatus* fill_session(OrtSession& session, const std::string& load_prefix, CoreLoader load);
+// Says where the session's inputs are wanted and its outputs are made, as the C ABI says it.
+void describe_memory(OrtSession& session);
+// The folder of external data for a model from memory: a config entry's, or "".
+std::string external_folder(const OrtSessionOptions* options);
+
 // The error that the reference gives for a model that cannot be loaded.
 OrtStatus* load_error(const Status& status, const std::string& prefix) noexcept;
+
+// The error of an array that is too small for one entry each; there may be more room, which is filled with nulls.
+OrtStatus* check_room(const char* what, size_t known, size_t room) noexcept;
 
 }  // namespace tenon::abi

@@ -1,6 +1,10 @@
 // OrtSessionOptions as the core's SessionOptions.
+#include <algorithm>
+
 #include "abi/objects/session_options.h"
 #include "abi/objects/status.h"
+#include "abi/thread_callbacks.h"
+#include "base/env.h"
 
 namespace tenon::abi {
 
@@ -10,6 +14,24 @@ bool config_flag(const OrtKeyValuePairs& entries, std::string_view key, bool fal
 }
 
 namespace {
+
+constexpr int64_t kMostThreads = 1024;
+
+// A pool that tells the program of its work, where the env asks for that.
+OrtStatus* set_observed_pool(const OrtEnv& env, SessionOptions& out) {
+  const std::optional<OrtThreadPoolCallbacksConfig> callbacks = *env.thread_callbacks.lock();
+  if (!callbacks) return nullptr;
+  ThreadPoolOptions options{.threads = out.threads, .allow_spinning = out.allow_spinning};
+  if (options.threads == 0) {
+    const Result<int64_t> threads = env_integer(Env::kThreads, 0, kMostThreads);
+    if (!threads.ok()) return to_ort(threads.status());
+    options.threads = static_cast<int>(*threads);
+  }
+  Result<std::shared_ptr<ThreadPool>> pool = make_thread_pool(options, out.custom_threads);
+  if (!pool.ok()) return to_ort(pool.status());
+  out.pool = make_observed_pool(*std::move(pool), *callbacks);
+  return nullptr;
+}
 
 OrtStatus* set_threads(const OrtSessionOptions& options, const OrtEnv& env, SessionOptions& out) {
   out.allow_spinning = config_flag(options.config_entries, "session.intra_op.allow_spinning", true);
@@ -22,7 +44,7 @@ OrtStatus* set_threads(const OrtSessionOptions& options, const OrtEnv& env, Sess
     return nullptr;
   }
   out.threads = std::max(options.intra_op_threads, 0);
-  if (options.create_thread == nullptr) return nullptr;
+  if (options.create_thread == nullptr) return set_observed_pool(env, out);
   if (options.join_thread == nullptr)
     return make_ort_status(ORT_INVALID_ARGUMENT,
                            "The session options have a function that creates threads, and none that joins them.");
@@ -33,7 +55,7 @@ OrtStatus* set_threads(const OrtSessionOptions& options, const OrtEnv& env, Sess
   out.custom_threads.join = [join = options.join_thread](void* thread) {
     join(static_cast<OrtCustomThreadHandle>(thread));
   };
-  return nullptr;
+  return set_observed_pool(env, out);
 }
 
 OrtStatus* set_dims(const OrtSessionOptions& options, SessionOptions& out) {
@@ -54,6 +76,10 @@ OrtStatus* to_core(const OrtSessionOptions& options, const OrtEnv& env, SessionO
     if (OrtStatus* bad = set_dims(options, out)) return bad;
     if (options.azure_eps > 1)
       return make_ort_status(ORT_FAIL, "Provider AzureExecutionProvider has already been registered.");
+    for (auto ep = options.eps.begin(); ep != options.eps.end(); ++ep) {
+      if (std::any_of(options.eps.begin(), ep, [&](const EpChoice& one) { return one.ep_name == ep->ep_name; }))
+        return ort_error(ORT_FAIL, "Provider {} has already been registered.", ep->ep_name);
+    }
     const OrtKeyValuePairs& entries = options.config_entries;
     for (const auto* initializers : {&options.initializers, &options.external_initializers})
       for (const auto& [name, value] : *initializers) out.initializers.insert_or_assign(name, value.tensor);

@@ -29,15 +29,13 @@ const OrtEpDevice* find_device(const ValueSpace& value) {
   return first;
 }
 
-OrtStatus* fill_devices(const char* function, const OrtSession* session, const OrtEpDevice** devices, size_t count,
-                        std::span<const ValueSpace> (Session::*spaces)() const) noexcept {
+OrtStatus* fill_devices(const char* function, const char* what, const OrtSession* session, const OrtEpDevice** devices,
+                        size_t count, std::span<const ValueSpace> (Session::*spaces)() const) noexcept {
   if (OrtStatus* bad = check_pointers(function, {{"session", session}, {"devices", devices}})) return bad;
   return guarded([&]() -> OrtStatus* {
     const std::span<const ValueSpace> known = (session->core().*spaces)();
-    if (count != known.size())
-      return ort_error(ORT_INVALID_ARGUMENT, "{} is asked for {} values; the model has {}.", function, count,
-                       known.size());
-    for (size_t i = 0; i < count; ++i) devices[i] = find_device(known[i]);
+    if (OrtStatus* bad = check_room(what, known.size(), count)) return bad;
+    for (size_t i = 0; i < count; ++i) devices[i] = i < known.size() ? find_device(known[i]) : nullptr;
     return nullptr;
   });
 }
@@ -46,12 +44,13 @@ OrtStatus* fill_devices(const char* function, const OrtSession* session, const O
 
 OrtStatus* ort_api::SessionGetEpDeviceForInputs(const OrtSession* session, const OrtEpDevice** inputs_ep_devices,
                                                 size_t num_inputs) noexcept {
-  return fill_devices("SessionGetEpDeviceForInputs", session, inputs_ep_devices, num_inputs, &Session::input_spaces);
+  return fill_devices("SessionGetEpDeviceForInputs", "inputs", session, inputs_ep_devices, num_inputs,
+                      &Session::input_spaces);
 }
 
 OrtStatus* ort_api::SessionGetEpDeviceForOutputs(const OrtSession* session, const OrtEpDevice** outputs_ep_devices,
                                                  size_t num_outputs) noexcept {
-  return fill_devices("SessionGetEpDeviceForOutputs", session, outputs_ep_devices, num_outputs,
+  return fill_devices("SessionGetEpDeviceForOutputs", "outputs", session, outputs_ep_devices, num_outputs,
                       &Session::output_spaces);
 }
 

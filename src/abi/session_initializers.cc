@@ -31,9 +31,10 @@ OrtStatus* ort_api::AddInitializer(OrtSessionOptions* options, const char* name,
 
 OrtStatus* ort_api::AddExternalInitializers(OrtSessionOptions* options, const char* const* initializer_names,
                                             const OrtValue* const* initializers, size_t num_initializers) noexcept {
-  if (OrtStatus* bad = check_pointers(
-          "AddExternalInitializers",
-          {{"options", options}, {"initializer_names", initializer_names}, {"initializers", initializers}}))
+  if (OrtStatus* bad = check_pointers("AddExternalInitializers", {{"options", options}})) return bad;
+  if (num_initializers == 0) return nullptr;
+  if (OrtStatus* bad = check_pointers("AddExternalInitializers",
+                                      {{"initializer_names", initializer_names}, {"initializers", initializers}}))
     return bad;
   return guarded([&]() -> OrtStatus* {
     auto all = options->external_initializers;  // all of them or none
@@ -53,10 +54,11 @@ OrtStatus* ort_api::AddExternalInitializersFromFilesInMemory(OrtSessionOptions* 
                                                              char* const* external_initializer_file_buffer_array,
                                                              const size_t* external_initializer_file_lengths,
                                                              size_t num_external_initializer_files) noexcept {
+  if (OrtStatus* bad = check_pointers("AddExternalInitializersFromFilesInMemory", {{"options", options}})) return bad;
+  if (num_external_initializer_files == 0) return nullptr;
   if (OrtStatus* bad =
           check_pointers("AddExternalInitializersFromFilesInMemory",
-                         {{"options", options},
-                          {"external_initializer_file_names", external_initializer_file_names},
+                         {{"external_initializer_file_names", external_initializer_file_names},
                           {"external_initializer_file_buffer_array", external_initializer_file_buffer_array},
                           {"external_initializer_file_lengths", external_initializer_file_lengths}}))
     return bad;
@@ -67,7 +69,8 @@ OrtStatus* ort_api::AddExternalInitializersFromFilesInMemory(OrtSessionOptions* 
       if (name == nullptr || *name == '\0' || data == nullptr)
         return ort_error(ORT_INVALID_ARGUMENT, "External file {} has no name or no buffer.", i);
       // The buffer stays the program's until the session is made.
-      options->external_files[name] = {data, external_initializer_file_lengths[i]};
+      if (!options->external_files.try_emplace(name, data, external_initializer_file_lengths[i]).second)
+        return ort_error(ORT_INVALID_ARGUMENT, "An entry for this name has already been added: {}", name);
     }
     return nullptr;
   });

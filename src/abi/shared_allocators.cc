@@ -34,6 +34,15 @@ int64_t OrtArenaCfg::* arena_key(std::string_view key) {
   return nullptr;
 }
 
+// -1 stands for the default of each; only strategies 0 and 1 exist.
+OrtStatus* make_valid(OrtArenaCfg** out, const OrtArenaCfg& config) noexcept {
+  const bool valid = config.arena_extend_strategy >= -1 && config.arena_extend_strategy <= 1 &&
+                     config.initial_chunk_size_bytes >= -1 && config.initial_growth_chunk_size_bytes >= -1 &&
+                     config.max_power_of_two_extend_bytes >= -1;
+  return valid ? make_object(out, config)
+               : make_ort_status(ORT_INVALID_ARGUMENT, "Invalid configuration value was provided.");
+}
+
 // The allocator that an EP of the session has made for it, with the session's options. Plain CPU memory stays the
 // host's own, and a session that takes the env's allocators gets those.
 std::shared_ptr<PluginAllocator> session_allocator(const OrtSession& session, const OrtMemoryInfo& info) {
@@ -68,6 +77,10 @@ OrtStatus* ort_api::RegisterAllocator(OrtEnv* env, OrtAllocator* allocator) noex
     const OrtMemoryInfo* info = nullptr;
     if (OrtStatus* bad = AllocatorGetInfo(allocator, &info)) return bad;
     if (info == nullptr) return make_ort_status(ORT_INVALID_ARGUMENT, "The allocator's Info gives null.");
+    if (info->allocator_type == OrtArenaAllocator)
+      return make_ort_status(ORT_INVALID_ARGUMENT,
+                             "Please register the allocator as OrtDeviceAllocator even if the provided allocator has "
+                             "arena logic built-in. OrtArenaAllocator is reserved for arenas of the library.");
     register_allocator(*env, {.info = *info, .allocator = allocator, .owner = nullptr});
     return nullptr;
   });
@@ -139,10 +152,10 @@ OrtStatus* ort_api::CreateArenaCfg(size_t max_mem, int arena_extend_strategy, in
                                    int max_dead_bytes_per_chunk, OrtArenaCfg** out) noexcept {
   clear(out);
   if (OrtStatus* bad = check_pointers("CreateArenaCfg", {{"out", out}})) return bad;
-  return make_object(out, OrtArenaCfg{.max_mem = max_mem,
-                                      .arena_extend_strategy = arena_extend_strategy,
-                                      .initial_chunk_size_bytes = initial_chunk_size_bytes,
-                                      .max_dead_bytes_per_chunk = max_dead_bytes_per_chunk});
+  return make_valid(out, OrtArenaCfg{.max_mem = max_mem,
+                                     .arena_extend_strategy = arena_extend_strategy,
+                                     .initial_chunk_size_bytes = initial_chunk_size_bytes,
+                                     .max_dead_bytes_per_chunk = max_dead_bytes_per_chunk});
 }
 
 OrtStatus* ort_api::CreateArenaCfgV2(const char* const* arena_config_keys, const size_t* arena_config_values,
@@ -166,7 +179,7 @@ OrtStatus* ort_api::CreateArenaCfgV2(const char* const* arena_config_keys, const
       return ort_error(ORT_INVALID_ARGUMENT, "Invalid key found: {}", arena_config_keys[i]);
     }
   }
-  return make_object(out, config);
+  return make_valid(out, config);
 }
 
 void ort_api::ReleaseArenaCfg(OrtArenaCfg* input) noexcept { delete input; }

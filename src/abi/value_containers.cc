@@ -1,5 +1,8 @@
 // Sequences and maps.
 #include <algorithm>
+#include <cstring>
+#include <numeric>
+#include <utility>
 
 #include "abi/objects/allocator.h"
 #include "abi/objects/env.h"
@@ -39,6 +42,16 @@ OrtStatus* make_map(const OrtValue& keys, const OrtValue& values, OrtValue** out
   if (keys.element_type != ONNX_TENSOR_ELEMENT_DATA_TYPE_INT64 &&
       keys.element_type != ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING)
     return fail("Key type is not supported yet.");
+  switch (values.element_type) {
+    case ONNX_TENSOR_ELEMENT_DATA_TYPE_INT64:
+    case ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING:
+    case ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT:
+    case ONNX_TENSOR_ELEMENT_DATA_TYPE_DOUBLE:
+      break;
+    default:
+      return ort_error(ORT_FAIL, "Value type is not supported yet: {}",
+                       data_type_name(from_element_type(values.element_type)));
+  }
   auto map = std::make_unique<OrtValue>();
   map->kind = ONNX_TYPE_MAP;
   map->elements = {share(keys), share(values)};
@@ -64,6 +77,41 @@ OrtStatus* copy_tensor_value(const OrtValue& source, OrtAllocator* allocator, Or
     if (const std::shared_ptr<OrtEnv> env = current_env()) add_caller_copies(*env, ledger);
   }
   *out = owned.release();
+  return nullptr;
+}
+
+// The entries that a program sees of a map, as the reference keeps it: by key, and of equal keys the first.
+std::vector<size_t> entries_of(const OrtValue& keys) {
+  const std::vector<std::string>* texts = keys.is_string_tensor() ? keys.strings.get() : nullptr;
+  const int64_t* numbers = texts == nullptr ? keys.tensor.data_as<int64_t>() : nullptr;
+  const auto less = [&](size_t a, size_t b) {
+    return texts != nullptr ? (*texts)[a] < (*texts)[b] : numbers[a] < numbers[b];
+  };
+  std::vector<size_t> entries(keys.shape.element_count());
+  std::iota(entries.begin(), entries.end(), size_t{0});
+  std::stable_sort(entries.begin(), entries.end(), less);
+  const auto end = std::unique(entries.begin(), entries.end(), [&](size_t a, size_t b) { return !less(a, b); });
+  entries.erase(end, entries.end());
+  return entries;
+}
+
+// The keys or the values of a map in host memory, in that order.
+OrtStatus* copy_part_of_map(const OrtValue& keys, const OrtValue& part, OrtAllocator* allocator, OrtValue** out) {
+  const std::vector<size_t> entries = entries_of(keys);
+  const int64_t count = std::ssize(entries);
+  OrtValue* made = nullptr;
+  if (OrtStatus* bad = kOrtApi.CreateTensorAsOrtValue(allocator, &count, 1, part.element_type, &made)) return bad;
+  std::unique_ptr<OrtValue> owned(made);
+  if (!host_reads(made->memory))
+    return make_ort_status(ORT_INVALID_ARGUMENT, "The parts of a map are copied to memory of the host only.");
+  *out = owned.release();
+  if (part.is_string_tensor()) {
+    for (size_t i = 0; i < entries.size(); ++i) (*made->strings)[i] = (*part.strings)[entries[i]];
+    return nullptr;
+  }
+  const size_t size = data_type_size(part.tensor.type());
+  for (size_t i = 0; i < entries.size(); ++i)
+    std::memcpy(made->tensor.data_as<char>() + i * size, part.tensor.data_as<char>() + entries[i] * size, size);
   return nullptr;
 }
 
@@ -104,6 +152,7 @@ OrtStatus* ort_api::GetValue(const OrtValue* value, int index, OrtAllocator* all
                : ort_error(ORT_FAIL, "Index ({}) is outside a sequence of {} values.", index, value->elements.size());
   return guarded([&]() -> OrtStatus* {
     const OrtValue& element = *value->elements[index];
+    if (value->kind == ONNX_TYPE_MAP) return copy_part_of_map(*value->elements[0], element, allocator, out);
     if (element.is_tensor()) return copy_tensor_value(element, allocator, out);
     *out = new OrtValue(element);
     return nullptr;

@@ -14,11 +14,13 @@ namespace {
 
 using protozero::pbf_writer;
 
-constexpr int kIrVersion = 10;
+constexpr int64_t kIrVersion = 10;
+constexpr int64_t kFirstIrOfPlainInitializers = 4;  // before it every initializer was an input, too
+constexpr int64_t kExternal = 1;                    // TensorProto.DataLocation
 constexpr size_t kMostBytes = size_t{1} << 31;
 
 // AttributeProto.AttributeType.
-enum AttributeNumber { kFloat = 1, kInt, kString, kTensor, kGraph, kFloats, kInts, kStrings };
+enum AttributeNumber { kFloat = 1, kInt, kString, kTensor, kGraph, kFloats, kInts, kStrings, kType = 13 };
 
 std::string type_bytes(const ObjectType& object) {
   using P = proto::TypeProto;
@@ -76,16 +78,38 @@ std::string tensor_bytes(const std::string& name, const Constant& constant) {
   if (constant.type == DataType::kString) {
     for (const std::string& text : constant.strings) to.add_bytes(proto::TensorProto::kStringData, text);
   } else {
-    to.add_bytes(proto::TensorProto::kRawData, reinterpret_cast<const char*>(constant.data.bytes()),
+    to.add_bytes(proto::TensorProto::kRawData, reinterpret_cast<const char*>(constant.data.stored()),
                  constant.size_bytes);
   }
+  return bytes;
+}
+
+void add_entry(pbf_writer& to, uint32_t field, const std::string& key, const std::string& value) {
+  std::string entry;
+  pbf_writer pair(entry);
+  pair.add_string(proto::EntryProto::kKey, key);
+  pair.add_string(proto::EntryProto::kValue, value);
+  to.add_message(field, entry);
+}
+
+std::string tensor_bytes(const std::string& name, const Constant& constant, const ExternalPlace& place) {
+  std::string bytes;
+  pbf_writer to(bytes);
+  to.add_packed_int64(proto::TensorProto::kDims, constant.shape.begin(), constant.shape.end());
+  to.add_int32(proto::TensorProto::kDataType, static_cast<int32_t>(constant.type));
+  to.add_string(proto::TensorProto::kName, name);
+  add_entry(to, proto::TensorProto::kExternalData, "location", place.location);
+  add_entry(to, proto::TensorProto::kExternalData, "offset", std::to_string(place.offset_bytes));
+  add_entry(to, proto::TensorProto::kExternalData, "length", std::to_string(place.size_bytes));
+  to.add_int32(proto::TensorProto::kDataLocation, kExternal);
   return bytes;
 }
 
 class GraphWriter {
  public:
   // `outer`: the graph around this one, for the names of what is captured; null where nothing is.
-  GraphWriter(const Graph& graph, const GraphWriter* outer) : graph_(graph), names_(graph.values.size()) {
+  GraphWriter(const Graph& graph, const GraphWriter* outer, const WriterOptions& options)
+      : graph_(graph), outer_(outer), options_(options), names_(graph.values.size()) {
     PerValue<bool> captured(graph.values.size(), false);
     for (const auto& [from, to] : graph.captures) {
       if (outer != nullptr) names_[to] = outer->names_[from];
@@ -106,14 +130,19 @@ class GraphWriter {
       to.add_message(proto::GraphProto::kNode, message);
     }
     to.add_string(proto::GraphProto::kName, graph_.name.empty() ? "graph" : graph_.name);
-    const PerValue<int32_t> uses = graph_.use_counts();
     const PerValue<NodeId> producers = graph_.producers();
-    for (ValueId id : graph_.values.ids()) {
-      const Value& value = graph_.value(id);
-      if (value.constant && !producers[id].valid() && uses[id] > 0 && !is_captured_[id])
-        to.add_message(proto::GraphProto::kInitializer, tensor_bytes(names_[id], *value.constant));
-    }
+    const std::vector<ValueId> initializers = initializers_of(producers);
+    for (ValueId id : initializers) TENON_TRY(add_initializer(to, id));
+    if (outer_ == nullptr && options_.notes != nullptr && !options_.notes->doc_string.empty())
+      to.add_string(proto::GraphProto::kDocString, options_.notes->doc_string);
     for (ValueId id : graph_.inputs) TENON_TRY(add_value(to, proto::GraphProto::kInput, id));
+    if (outer_ == nullptr && options_.notes != nullptr) {
+      for (ValueId id : options_.notes->overridable) {
+        const bool written = std::find(initializers.begin(), initializers.end(), id) != initializers.end();
+        const bool listed = std::find(graph_.inputs.begin(), graph_.inputs.end(), id) != graph_.inputs.end();
+        if (written && !listed) TENON_TRY(add_value(to, proto::GraphProto::kInput, id));
+      }
+    }
     for (ValueId id : graph_.outputs) TENON_TRY(add_value(to, proto::GraphProto::kOutput, id));
     for (ValueId id : graph_.values.ids()) {
       const Value& value = graph_.value(id);
@@ -128,6 +157,29 @@ class GraphWriter {
   const std::string& name(ValueId id) const {
     static const std::string absent;
     return id == kNoValue ? absent : names_[id];
+  }
+
+  std::vector<ValueId> initializers_of(const PerValue<NodeId>& producers) const {
+    const PerValue<int32_t> uses = graph_.use_counts();
+    std::vector<ValueId> found;
+    for (ValueId id : graph_.values.ids()) {
+      if (graph_.value(id).constant && !producers[id].valid() && uses[id] > 0 && !is_captured_[id]) found.push_back(id);
+    }
+    if (options_.by_name)
+      std::sort(found.begin(), found.end(), [&](ValueId a, ValueId b) { return names_[a] < names_[b]; });
+    return found;
+  }
+
+  Status add_initializer(pbf_writer& to, ValueId id) const {
+    const ConstantRef& constant = graph_.value(id).constant;
+    std::optional<ExternalPlace> place;
+    if (options_.place) {
+      TENON_TRY_ASSIGN(place, options_.place(names_[id], constant));
+    }
+    to.add_message(proto::GraphProto::kInitializer, place && constant->type != DataType::kString
+                                                        ? tensor_bytes(names_[id], *constant, *place)
+                                                        : tensor_bytes(names_[id], *constant));
+    return {};
   }
 
   Status add_value(pbf_writer& to, uint32_t field, ValueId id) const {
@@ -182,7 +234,7 @@ class GraphWriter {
         break;
       case AttributeKind::kGraph: {
         type = kGraph;
-        TENON_TRY_ASSIGN(const std::string graph, GraphWriter(*attribute.graph, this).write());
+        TENON_TRY_ASSIGN(const std::string graph, GraphWriter(*attribute.graph, this, options_).write());
         to.add_message(proto::AttributeProto::kG, graph);
         break;
       }
@@ -199,6 +251,11 @@ class GraphWriter {
         for (const std::string& text : attribute.strings) to.add_bytes(proto::AttributeProto::kStrings, text);
         break;
       case AttributeKind::kOther:
+        if (attribute.type != nullptr) {
+          type = kType;
+          to.add_message(proto::AttributeProto::kTypeProto, type_bytes(*attribute.type));
+          break;
+        }
         return unsupported("Attribute \"{}\" of {} is of a kind that cannot be written.", attribute.name,
                            node.label(graph_));
     }
@@ -207,20 +264,34 @@ class GraphWriter {
   }
 
   const Graph& graph_;
+  const GraphWriter* const outer_;
+  const WriterOptions& options_;
   PerValue<std::string> names_;
   PerValue<bool> is_captured_;
 };
 
+void add_info(pbf_writer& to, const ModelInfo& info) {
+  to.add_int64(proto::ModelProto::kIrVersion, std::max(info.ir_version, kFirstIrOfPlainInitializers));
+  const auto add_text = [&to](uint32_t field, const std::string& text) {
+    if (!text.empty()) to.add_string(field, text);
+  };
+  add_text(proto::ModelProto::kProducerName, info.producer_name);
+  add_text(proto::ModelProto::kProducerVersion, info.producer_version);
+  add_text(proto::ModelProto::kDomain, info.domain);
+  if (info.has_model_version) to.add_int64(proto::ModelProto::kModelVersion, info.model_version);
+  add_text(proto::ModelProto::kDocString, info.doc_string);
+  for (const auto& [key, value] : info.metadata) add_entry(to, proto::ModelProto::kMetadata, key, value);
+}
+
 }  // namespace
 
-Result<std::string> write_model(const Graph& graph) {
+Result<std::string> write_model(const Graph& graph, const WriterOptions& options) {
   TENON_INVALID_IF(!graph.captures.empty(), "Graph \"{}\" captures {} values of another graph; a model captures none.",
                    graph.name, graph.captures.size());
-  TENON_TRY_ASSIGN(const std::string body, GraphWriter(graph, nullptr).write());
+  TENON_TRY_ASSIGN(const std::string body, GraphWriter(graph, nullptr, options).write());
   std::string bytes;
   pbf_writer to(bytes);
-  to.add_int64(proto::ModelProto::kIrVersion, kIrVersion);
-  to.add_string(proto::ModelProto::kProducerName, "Tenon");
+  add_info(to, options.info != nullptr ? *options.info : ModelInfo{.ir_version = kIrVersion, .producer_name = "Tenon"});
   for (const auto& [domain, version] : graph.opsets) {
     std::string opset;
     pbf_writer(opset).add_string(proto::OpsetProto::kDomain, domain);
@@ -231,6 +302,11 @@ Result<std::string> write_model(const Graph& graph) {
                        "The model takes {} bytes; a file of ONNX holds less than 2 GiB.", body.size());
   to.add_message(proto::ModelProto::kGraph, body);
   return bytes;
+}
+
+void append_metadata(std::string& model, const std::string& key, const std::string& value) {
+  pbf_writer to(model);
+  add_entry(to, proto::ModelProto::kMetadata, key, value);
 }
 
 }  // namespace tenon

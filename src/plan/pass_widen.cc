@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "graph/schema.h"
+#include "ops/attributes.h"
 #include "ops/float_types.h"
 #include "plan/pass_rewriter.h"
 #include "plan/passes.h"
@@ -114,9 +115,8 @@ bool can_be_float32(const Node& node, const IsNarrow& is_narrow) {
 
 // A Resize that computes nothing but places.
 bool copies_pixels(const Node& node) {
-  const Attribute* const mode = node.find("mode");
   return node.domain.empty() && node.op_type == "Resize" && node.inputs.size() > 1 &&
-         (mode == nullptr || mode->s == "nearest");
+         Attributes(node).text("mode") == "nearest";
 }
 
 Part part_of(const Graph& graph, const Node& node, const IsNarrow& is_narrow) {

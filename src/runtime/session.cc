@@ -15,6 +15,7 @@
 #include "runtime/node_observer.h"
 #include "runtime/run_fences.h"
 #include "runtime/session_impl.h"
+#include "runtime/session_model.h"
 #include "runtime/session_run.h"
 #include "runtime/value_tap.h"
 
@@ -102,6 +103,17 @@ class NodeTimer final : public NodeObserver {
 
 }  // namespace
 
+Result<Model> read_session_model(const std::string& path, const SessionOptions& options) {
+  TENON_TRY_ASSIGN(const ReaderReplacements replacements, replacements_of(options));
+  return traced_read([&] { return read_model_file(path, {}, replacements); });
+}
+
+Result<Model> read_session_model(std::span<const std::byte> bytes, const SessionOptions& options,
+                                 const std::string& base_directory) {
+  TENON_TRY_ASSIGN(const ReaderReplacements replacements, replacements_of(options));
+  return traced_read([&] { return read_model_bytes(bytes, base_directory, {}, replacements); });
+}
+
 std::string_view version() { return project_version(); }
 
 Result<std::shared_ptr<Session>> Session::load(const std::string& path, const SessionOptions& options) {
@@ -109,8 +121,7 @@ Result<std::shared_ptr<Session>> Session::load(const std::string& path, const Se
     const int32_t number = SessionImpl::next_number();
     TraceSpan span("load", "load", number);
     if (span) span.args().add("path", path);
-    TENON_TRY_ASSIGN(const ReaderReplacements replacements, replacements_of(options));
-    TENON_TRY_ASSIGN(Model model, traced_read([&] { return read_model_file(path, {}, replacements); }));
+    TENON_TRY_ASSIGN(Model model, read_session_model(path, options));
     if (options.eps.empty()) return SessionImpl::create(std::move(model), options, number);
     // EPs look for files beside the model (Graph_GetModelPath).
     SessionOptions named = options;
@@ -126,9 +137,7 @@ Result<std::shared_ptr<Session>> Session::load_from_bytes(std::span<const std::b
     const int32_t number = SessionImpl::next_number();
     TraceSpan span("load", "load", number);
     if (span) span.args().add("bytes", bytes.size());
-    TENON_TRY_ASSIGN(const ReaderReplacements replacements, replacements_of(options));
-    TENON_TRY_ASSIGN(Model model,
-                     traced_read([&] { return read_model_bytes(bytes, base_directory, {}, replacements); }));
+    TENON_TRY_ASSIGN(Model model, read_session_model(bytes, options, base_directory));
     return SessionImpl::create(std::move(model), options, number);
   });
 }

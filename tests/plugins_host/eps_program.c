@@ -7,7 +7,9 @@
 //   read NAME=TEXT         the data that EPContext nodes name
 //   device N               the next EP runs on its N-th device, counted from 0
 //   ep NAME[,KEY=VALUE...] the next EP in order of preference
-//   session MODEL          makes a session; later options are for the next one
+//   session MODEL          makes a session; later options are for the next one, as after compile
+//   package FOLDER,NAME    selects a variant of a model package's component for the options' EP, and makes its session
+//   own_package FOLDER,NAME  the same, and the session with options of the program
 //   nodes                  the EP of each node
 //   run [,KEY=VALUE...]    runs it on fixed inputs, with run config entries, and prints the outputs
 //   again [new],[...]      runs it four times with one input of [3, 4], in the same or in new memory
@@ -16,6 +18,9 @@
 //   end                    ends profiling, and prints the file's name
 //   capacity EP            EpDevice_GetMemoryCapacity of its device, with nulls, and with types that there are and are
 //   not weightless MODE        ModelCompilationOptions_SetWeightlessMode on a copy of the options
+//   compatible EP=MODEL    what the model's metadata says of the EP, and what the EP says of that text and of others
+//   compile IN=OUT[,KEY=VALUE...]  CompileModel of a file with these options: embed and flags are numbers, data=FAIL a
+//   function for EPContext data that fails when FAIL is not 0, binary=FOLDER and name=NAME, external=FILE, weightless
 //
 // A call that fails prints its code; the message goes to stderr.
 #include <dlfcn.h>
@@ -88,13 +93,51 @@ static void append_ep(char* text) {
   printf("no device of %s\n", text);
 }
 
+static void new_options(void) {
+  if (options != NULL) api->ReleaseSessionOptions(options);
+  need("CreateSessionOptions", api->CreateSessionOptions(&options));
+  need("record", api->AddSessionConfigEntry(options, "session.record_ep_graph_assignment_info", "1"));
+}
+
 static void make_session(const char* model) {
   if (session != NULL) api->ReleaseSession(session);
   session = NULL;
   if (!failed("session", api->CreateSession(env, model, options, &session))) printf("session made\n");
-  api->ReleaseSessionOptions(options);
-  need("CreateSessionOptions", api->CreateSessionOptions(&options));
-  need("record", api->AddSessionConfigEntry(options, "session.record_ep_graph_assignment_info", "1"));
+  new_options();
+}
+
+// With the options of the package, and those of the program when `own` is set.
+static void make_from_package(char* folder, bool own) {
+  const OrtModelPackageApi* packages = api->GetModelPackageApi();
+  OrtModelPackageOptions* wanted = NULL;
+  OrtModelPackageContext* package = NULL;
+  OrtModelPackageComponentContext* selected = NULL;
+  OrtSessionOptions* fresh = NULL;
+  const char* variant = NULL;
+  char* component = strchr(folder, ',');
+  if (component == NULL) exit(2);
+  *component++ = '\0';
+  if (session != NULL) api->ReleaseSession(session);
+  session = NULL;
+  need("package", packages->CreateModelPackageContext(folder, &package));
+  need("CreateSessionOptions", api->CreateSessionOptions(&fresh));
+  need("record", api->AddSessionConfigEntry(fresh, "session.record_ep_graph_assignment_info", "1"));
+  if (!failed("options", packages->CreateModelPackageOptionsFromSessionOptions(env, options, &wanted)) &&
+      !failed("select", packages->SelectComponent(package, component, wanted, &selected))) {
+    // What was selected needs neither of them.
+    packages->ReleaseModelPackageContext(package);
+    packages->ReleaseModelPackageOptions(wanted);
+    package = NULL;
+    wanted = NULL;
+    need("name", packages->ModelPackageComponent_GetSelectedVariantName(selected, &variant));
+    printf("variant %s\n", variant);
+    if (!failed("session", packages->CreateSession(env, selected, own ? fresh : NULL, &session)))
+      printf("session made\n");
+  }
+  api->ReleaseSessionOptions(fresh);
+  packages->ReleaseModelPackageComponentContext(selected);
+  packages->ReleaseModelPackageContext(package);
+  packages->ReleaseModelPackageOptions(wanted);
 }
 
 static int by_text(const void* a, const void* b) { return strcmp((const char*)a, (const char*)b); }
@@ -304,6 +347,71 @@ static void weightless(const char* mode) {
   compile->ReleaseModelCompilationOptions(made);
 }
 
+static const OrtEpDevice* first_device(const char* ep) {
+  const OrtEpDevice* const* devices = NULL;
+  size_t count = 0;
+  need("GetEpDevices", api->GetEpDevices(env, &devices, &count));
+  for (size_t i = 0; i < count; ++i) {
+    if (strcmp(api->EpDevice_EpName(devices[i]), ep) == 0) return devices[i];
+  }
+  printf("no device of %s\n", ep);
+  return NULL;
+}
+
+static void judge(const OrtEpDevice* device, size_t count, const char* text) {
+  OrtCompiledModelCompatibility found = (OrtCompiledModelCompatibility)77;
+  if (!failed("judge", api->GetModelCompatibilityForEpDevices(&device, count, text, &found)))
+    printf("judged %d\n", found);
+}
+
+static void compatible(char* text) {
+  char* model = strchr(text, '=');
+  if (model == NULL) exit(3);
+  *model++ = '\0';
+  const OrtEpDevice* device = first_device(text);
+  char* info = NULL;
+  need("info", api->GetCompatibilityInfoFromModel(model, text, allocator, &info));
+  printf("info %s\n", info != NULL ? info : "(null)");
+  judge(device, 1, info != NULL ? info : "");
+  judge(device, 1, "something else");
+  judge(device, 0, "something else");
+  judge(device, 1, NULL);
+  if (info != NULL) allocator->Free(allocator, info);
+}
+
+static OrtStatus* write_named(void* state, const char* name, const void* buffer, size_t size) {
+  printf("data %s: %.*s\n", name, (int)size, (const char*)buffer);
+  return strcmp((const char*)state, "0") == 0 ? NULL : api->CreateStatus(ORT_ENGINE_ERROR, "no room for the data");
+}
+
+static void compile(char* text) {
+  const char *keys[kMostPairs], *values[kMostPairs], *folder = NULL;
+  const size_t pairs = split(text, keys, values);
+  const OrtCompileApi* compiler = api->GetCompileApi();
+  OrtModelCompilationOptions* made = NULL;
+  need("compile options", compiler->CreateModelCompilationOptionsFromSessionOptions(env, options, &made));
+  need("input", compiler->ModelCompilationOptions_SetInputModelPath(made, keys[0]));
+  need("output", compiler->ModelCompilationOptions_SetOutputModelPath(made, values[0]));
+  for (size_t i = 1; i < pairs; ++i) {
+    if (strcmp(keys[i], "embed") == 0)
+      need("embed", compiler->ModelCompilationOptions_SetEpContextEmbedMode(made, atoi(values[i]) != 0));
+    if (strcmp(keys[i], "flags") == 0)
+      need("flags", compiler->ModelCompilationOptions_SetFlags(made, (uint32_t)atoi(values[i])));
+    if (strcmp(keys[i], "data") == 0)
+      need("data", compiler->ModelCompilationOptions_SetEpContextDataWriteFunc(made, write_named, (void*)values[i]));
+    if (strcmp(keys[i], "binary") == 0) folder = values[i];
+    if (strcmp(keys[i], "name") == 0)
+      need("binary", compiler->ModelCompilationOptions_SetEpContextBinaryInformation(made, folder, values[i]));
+    if (strcmp(keys[i], "external") == 0)
+      need("external", compiler->ModelCompilationOptions_SetOutputModelExternalInitializersFile(made, values[i], 0));
+    if (strcmp(keys[i], "weightless") == 0)
+      need("weightless", compiler->ModelCompilationOptions_SetWeightlessEnabled(made, atoi(values[i]) != 0));
+  }
+  if (!failed("compile", compiler->CompileModel(env, made))) printf("compiled\n");
+  compiler->ReleaseModelCompilationOptions(made);
+  new_options();
+}
+
 static void command(const char* word, char* text) {
   const int needs_session = strcmp(word, "nodes") == 0 || strcmp(word, "run") == 0 || strcmp(word, "again") == 0 ||
                             strcmp(word, "release") == 0 || strcmp(word, "dynamic") == 0 || strcmp(word, "end") == 0;
@@ -323,10 +431,16 @@ static void command(const char* word, char* text) {
     append_ep(text);
   else if (strcmp(word, "session") == 0)
     make_session(text);
+  else if (strcmp(word, "package") == 0 || strcmp(word, "own_package") == 0)
+    make_from_package(text, *word == 'o');
   else if (strcmp(word, "capacity") == 0)
     capacity(text);
   else if (strcmp(word, "weightless") == 0)
     weightless(text);
+  else if (strcmp(word, "compatible") == 0)
+    compatible(text);
+  else if (strcmp(word, "compile") == 0)
+    compile(text);
   else if (strcmp(word, "nodes") == 0)
     print_nodes();
   else if (strcmp(word, "run") == 0)
@@ -353,8 +467,7 @@ int main(int count, char** words) {
   if (api == NULL) return 3;
   need("CreateEnv", api->CreateEnv(ORT_LOGGING_LEVEL_ERROR, "eps", &env));
   need("allocator", api->GetAllocatorWithDefaultOptions(&allocator));
-  need("CreateSessionOptions", api->CreateSessionOptions(&options));
-  need("record", api->AddSessionConfigEntry(options, "session.record_ep_graph_assignment_info", "1"));
+  new_options();
   for (int i = 2; i + 1 < count; i += 2) command(words[i], words[i + 1]);
   if (session != NULL) api->ReleaseSession(session);
   api->ReleaseSessionOptions(options);

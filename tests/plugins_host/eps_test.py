@@ -531,5 +531,157 @@ def test_a_compiled_model_of_another_version_is_refused(tmp_path, chain, host):
         assert drive(other, tmp_path, *SIM, "ep", SIM_EP, "session", "other.onnx")[0].startswith("session: code")
 
 
+# Of a package's variants: the EP that is selected, by name, device, the EP's own answer, and the order.
+VARIANTS = {
+    "cpu": {"ep": "CPUExecutionProvider"},
+    "sim_cpu": {"ep": SIM_EP, "device": "cpu"},
+    "sim_other": {"ep": SIM_EP, "compatibility_string": "of another library"},
+    "sim_gpu": {"ep": SIM_EP, "device": "gpu"},
+    "sim_any": {"ep": SIM_EP},
+    "sim_npu": {"ep": SIM_EP, "device": "npu"},
+    "own": {"ep": "OwnEp"},
+}
+
+
+def package(folder, model, variants, provider_options=None):
+    (folder / "pack").mkdir()
+    (folder / model).rename(folder / "pack" / model)
+    ort = {"model_file": model, "session_options": {"session.record_ep_graph_assignment_info": "1"}}
+    if provider_options is not None:
+        ort["provider_options"] = provider_options
+    bodies = {name: {**VARIANTS[name], "variant_directory": ".", "executor_info": {"ort": ort}} for name in variants}
+    (folder / "pack" / "manifest.json").write_text(json.dumps({"schema_version": "1.0", "components": {"c": {"variants": bodies}}}))
+    return "pack,c"
+
+
+@pytest.mark.parametrize("ep, variants, selected", [
+    ([], ["sim_any", "cpu"], "cpu"), ([SIM_EP], ["cpu", "sim_any"], "sim_any"), ([SIM_EP], ["cpu", "own"], None),
+    ([SIM_EP], ["sim_cpu", "sim_gpu", "sim_npu"], ...), ([SIM_EP], ["sim_other", "sim_any"], ...),
+    ([SIM_EP, "CPUExecutionProvider"], ["cpu", "sim_any"], "sim_any"), (["OwnEp"], ["own", "cpu"], "own"),
+], ids=str)
+def test_a_variant_is_selected_for_the_first_ep(tmp_path, chain, ep, variants, selected):
+    words = [word for name in ep for word in ("ep", name)]
+    lines = same_in_both(tmp_path, *OWN, *SIM, *words, "package", package(tmp_path, chain, variants), "end")
+    if selected is not ...:
+        assert lines[0] == (f"variant {selected}" if selected else "select: code 1")
+
+
+@pytest.mark.parametrize("command", ["package", "own_package"])
+def test_a_packages_session_runs_on_the_selected_ep(tmp_path, chain, command):
+    where = package(tmp_path, chain, ["cpu", "sim_any"], {"exclude": "Neg"})
+    lines = same_in_both(tmp_path, *SIM, "ep", SIM_EP, command, where, "nodes", "run")
+    assert lines[:2] == ["variant sim_any", "session made"]
+    # The package's options for the EP count where the program has none.
+    neg = [line for line in lines if "neg2" in line]
+    assert len(neg) == 1 and ("CPUExecutionProvider" in neg[0]) == (command == "package")
+
+
+# Issue 18, the compile API, with EPs that compile.
+def compiled(folder, host, *words, out="out.onnx", options="", **variables):
+    lines = drive(host, folder, *words, "compile", f"chain.onnx={out}{options}", **variables)
+    assert lines[-1] == "compiled", drive.messages
+    return lines
+
+
+def properties(path):
+    return {entry.key: entry.value for entry in onnx.load(str(path), load_external_data=False).metadata_props}
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_the_compile_api_makes_models_that_both_hosts_run(tmp_path, chain, host):
+    wanted = drive(host, tmp_path, "session", chain, "run", "")[-1]
+    for name, eps in (("own", [*OWN, "ep", "OwnEp"]), ("sim", [*SIM, "ep", f"{SIM_EP},exclude=Tanh"])):
+        compiled(tmp_path, host, *eps, out=f"{name}.onnx", options=",embed=1")
+        assert contexts_in(tmp_path / f"{name}.onnx")
+        for other in HOSTS:
+            lines = drive(other, tmp_path, *eps, "session", f"{name}.onnx", "run", "")
+            assert lines[-1] == wanted, (name, other)
+
+
+def test_compiled_models_say_the_same_of_themselves(tmp_path, chain):
+    """Nodes, compatibility and what has to be shipped beside the model."""
+    for options in (",embed=1", ",data=0", ",embed=1,external=w.bin"):
+        found = []
+        for host in HOSTS:
+            compiled(tmp_path, host, *OWN, "ep", "OwnEp", options=options, OWN_CONTEXT="1")
+            model = onnx.load(str(tmp_path / "out.onnx"), load_external_data=False)
+            found.append(([(node.op_type, list(node.input), list(node.output)) for node in model.graph.node],
+                          properties(tmp_path / "out.onnx")))
+        assert found[0] == found[1]
+        assert found[1][1]["ep_compatibility_info.OwnEp"] == "OwnEp 1.0"
+
+
+@pytest.mark.parametrize("options", ["", ",embed=1", ",embed=1,weightless=1", ",binary=bin/,name=m.onnx", ",binary=a.b,name=m",
+                                     ",data=0", ",data=0,embed=1", ",data=1", ",flags=1"])
+def test_an_ep_sees_the_options_of_a_compilation(tmp_path, chain, options):
+    (tmp_path / "bin").mkdir()
+    lines = same_in_both(tmp_path, *OWN, "ep", "OwnEp", "compile", f"chain.onnx=out.onnx{options}", OWN_CONTEXT="1")
+    assert lines[0] == 'OwnEp sees ep.context_enable="1"'
+
+
+def test_a_file_stays_where_a_flag_says_so(tmp_path, chain):
+    (tmp_path / "out.onnx").write_text("something")
+    assert same_in_both(tmp_path, *OWN, "ep", "OwnEp", "compile", "chain.onnx=out.onnx,flags=2") == ["compile: code 1"]
+    assert (tmp_path / "out.onnx").read_text() == "something"
+
+
+def test_the_programs_functions_write_and_read_the_data(tmp_path):
+    model = save(tmp_path, "chain.onnx", [node("Neg", ["x"], ["y"], "neg")], [floats("x", ["n", 4])], [floats("y", ["n", 4])])
+    lines = same_in_both(tmp_path, *OWN, "ep", "OwnEp", "compile", f"{model}=out.onnx,data=0", "read", "Neg.bin=Neg",
+                         "ep", "OwnEp", "session", "out.onnx", "run", "", OWN_CONTEXT="1")
+    assert "data Neg.bin: Neg" in lines and lines[-1].startswith("y [ 3 4 ] 2.5000 -1.0000")
+    assert properties(tmp_path / "out.onnx")["external_dependencies"] == "ep_context_binary"
+
+
+def test_a_failing_function_and_a_refusing_ep_leave_no_model(tmp_path, chain):
+    same_in_both(tmp_path, *OWN, "ep", "OwnEp", "compile", "chain.onnx=out.onnx,data=1", OWN_CONTEXT="1")
+    same_in_both(tmp_path, *OWN, "ep", "OwnEp", "compile", "chain.onnx=out.onnx,data=0")  # reads alone
+    same_in_both(tmp_path, *OWN, "ep", "OwnEp,claim=none", "compile", "chain.onnx=out.onnx,flags=1")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["chain.onnx"]
+
+
+def test_what_is_compiled_can_be_compiled_again(tmp_path, chain):
+    wanted = drive("tenon", tmp_path, "session", chain, "run", "")[-1]
+    lines = same_in_both(tmp_path, *OWN, "ep", "OwnEp", "compile", "chain.onnx=out.onnx,embed=1", "ep", "OwnEp",
+                         "compile", "out.onnx=again.onnx,embed=1,flags=1", "ep", "OwnEp", "session", "again.onnx", "run", "")
+    assert lines[-1] == wanted
+    assert list(properties(tmp_path / "again.onnx")).count("external_dependencies") == 1
+
+
+@pytest.mark.parametrize("path", ["folder", "there.onnx", ""])
+def test_the_place_of_a_context_model_is_checked_without_an_ep(tmp_path, chain, path):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "there.onnx").touch()
+    same_in_both(tmp_path, "config", "ep.context_enable=1", "config", f"ep.context_file_path={path}", "session", chain)
+
+
+@pytest.mark.parametrize("support", ["0", "1", "2", "3", "fail"])
+def test_the_switch_of_weightless_models_asks_the_ep(tmp_path, chain, support):
+    lines = same_in_both(tmp_path, *OWN, "config", "ep.enable_weightless=1", "ep", "OwnEp", "session", chain,
+                         OWN_WEIGHTLESS=support)
+    assert lines[0] == "OwnEp is asked for its weightless support"
+
+
+def test_an_ep_judges_a_compiled_model_before_it_is_loaded(tmp_path, chain):
+    for plugin, ep in ((SIM, SIM_EP), (OWN, "OwnEp")):
+        compiled(tmp_path, "tenon", *plugin, "ep", ep, options=",embed=1")
+        lines = same_in_both(tmp_path, *plugin, "compatible", f"{ep}=out.onnx", "compatible", f"{ep}={chain}")
+        assert lines[0] == "info " + properties(tmp_path / "out.onnx")[f"ep_compatibility_info.{ep}"]
+        assert "info (null)" in lines
+
+
+def test_compiling_can_be_disabled(tmp_path, chain):
+    never = ["config", "session.disable_model_compile=1"]
+    assert same_in_both(tmp_path, *OWN, *never, "ep", "OwnEp", "session", chain) == ["session: code 13"]
+    lines = same_in_both(tmp_path, *OWN, *never, "session", chain, *never, "ep", "OwnEp,claim=none", "session", chain, *never,
+                         "ep", "OwnEp", "compile", "chain.onnx=out.onnx,embed=1", *never, "ep", "OwnEp", "session", "out.onnx")
+    assert lines == ["session made", "session made", "compiled", "session made"]
+
+
+def test_an_ep_is_named_once(tmp_path, chain):
+    lines = same_in_both(tmp_path, *OWN, "ep", "OwnEp", "ep", "OwnEp", "session", chain)
+    assert lines[-1] == "session: code 1"
+
+
 if __name__ == "__main__":
     raise SystemExit(pytest.main([__file__, "-q", "-rs"]))

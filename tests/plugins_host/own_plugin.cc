@@ -10,6 +10,8 @@
 //
 // Environment: OWN_FAIL, the code with which CreateEp fails; OWN_METADATA, "KEY=VALUE" of its device; OWN_WEIGHTLESS,
 // what GetWeightlessSupport gives ("fail": a failure with code 3; without the variable the member is null);
+// OWN_CONTEXT, any text: CreateEp prints the entries of an EPContext model, and Compile writes the data of its nodes
+// through the program's function, where there is one and "ep.context_embed_mode" is not 1;
 // OWN_CAPACITY, the version that the factory declares, whose GetDeviceMemoryCapacity then gives 1000 and 2000 more than
 // the memory type, and fails with code 8 for type 7.
 #include <tenon/onnxruntime_c_api.h>
@@ -183,6 +185,9 @@ struct Ep : OrtEp {
   int replays = 0;
   OrtReadNamedBufferFunc read = nullptr;
   void* read_state = nullptr;
+  OrtWriteNamedBufferFunc write = nullptr;
+  void* write_state = nullptr;
+  bool embeds = true;
 };
 
 struct Info : OrtNodeComputeInfo {
@@ -329,11 +334,17 @@ OrtStatus* value_name(const OrtNode* node, bool input, const char*& name) {
   return g_api->GetValueInfoName(value, &name);
 }
 
-OrtStatus* make_context(const OrtNode* fused, const std::string& data, OrtNode** out) {
-  const int64_t one = 1;
+// The data is the operator's name, or under its name in lower case what the program's function has kept.
+OrtStatus* make_context(const Ep& ep, const OrtNode* fused, const std::string& op_type, OrtNode** out) {
+  const int64_t one = 1, embedded = ep.embeds ? 1 : 0;
+  std::string data = op_type;
+  if (!ep.embeds) {
+    data = op_type + ".bin";
+    TRY(ep.write(ep.write_state, data.c_str(), op_type.data(), op_type.size()));
+  }
   OrtOpAttr* attributes[4] = {};
   TRY(g_api->CreateOpAttr("main_context", &one, 1, ORT_OP_ATTR_INT, &attributes[0]));
-  TRY(g_api->CreateOpAttr("embed_mode", &one, 1, ORT_OP_ATTR_INT, &attributes[1]));
+  TRY(g_api->CreateOpAttr("embed_mode", &embedded, 1, ORT_OP_ATTR_INT, &attributes[1]));
   TRY(g_api->CreateOpAttr("ep_cache_context", data.data(), static_cast<int>(data.size()), ORT_OP_ATTR_STRING,
                           &attributes[2]));
   TRY(g_api->CreateOpAttr("source", kEp, static_cast<int>(std::strlen(kEp)), ORT_OP_ATTR_STRING, &attributes[3]));
@@ -350,7 +361,8 @@ OrtStatus* ORT_API_CALL compile(OrtEp* self, const OrtGraph** graphs, const OrtN
   for (size_t i = 0; i < count; ++i) {
     std::unique_ptr<Info> info;
     TRY(compile_one(*static_cast<Ep*>(self), graphs[i], info));
-    if (static_cast<Ep*>(self)->writes_context) TRY(make_context(fused[i], info->op_type, &context_nodes[i]));
+    if (static_cast<Ep*>(self)->writes_context)
+      TRY(make_context(static_cast<Ep&>(*self), fused[i], info->op_type, &context_nodes[i]));
     infos[i] = info.release();
   }
   return nullptr;
@@ -469,10 +481,11 @@ std::string option(const OrtSessionOptions* options, const char* key) {
   return config(options, std::string("ep.ownep.") + key);
 }
 
-OrtStatus* read_function(const OrtSessionOptions* options, Ep& ep) {
+OrtStatus* data_functions(const OrtSessionOptions* options, Ep& ep) {
   OrtEpContextConfig* config = nullptr;
   TRY(g_ep_api->SessionOptionsGetEpContextConfig(options, &config));
   OrtStatus* bad = g_ep_api->EpContextConfigGetEpContextDataReadFunc(config, &ep.read, &ep.read_state);
+  if (bad == nullptr) bad = g_ep_api->EpContextConfigGetEpContextDataWriteFunc(config, &ep.write, &ep.write_state);
   g_ep_api->ReleaseEpContextConfig(config);
   return bad;
 }
@@ -519,8 +532,9 @@ OrtStatus* ORT_API_CALL create_ep(OrtEpFactory*, const OrtHardwareDevice* const*
     static_cast<Ep*>(self)->graphs.erase(graph);
     return nullptr;
   };
+  ep->GetCompiledModelCompatibilityInfo = [](OrtEp*, const OrtGraph*) -> const char* { return "OwnEp 1.0"; };
   ep->GetEpContextDataCallbackSupport = [](const OrtEp*, uint32_t* flags) -> OrtStatus* {
-    *flags = 1;  // reads
+    *flags = std::getenv("OWN_CONTEXT") != nullptr ? 3 : 1;  // reads, and writes
     return nullptr;
   };
   if (const char* code = std::getenv("OWN_FAIL"); code != nullptr)
@@ -529,8 +543,14 @@ OrtStatus* ORT_API_CALL create_ep(OrtEpFactory*, const OrtHardwareDevice* const*
     std::printf("OwnEp sees mode \"%s\", switch \"%s\"\n", config(options, "ep.enable_weightless_mode").c_str(),
                 config(options, "ep.enable_weightless").c_str());
   if (std::getenv("OWN_WEIGHTLESS") != nullptr) ep->GetWeightlessSupport = weightless_support;
-  TRY(read_function(options, *ep));
+  TRY(data_functions(options, *ep));
   ep->writes_context = config(options, "ep.context_enable") == "1";
+  if (std::getenv("OWN_CONTEXT") != nullptr) {
+    for (const char* key :
+         {"ep.context_enable", "ep.context_file_path", "ep.context_embed_mode", "ep.enable_weightless"})
+      std::printf("OwnEp sees %s=\"%s\"\n", key, config(options, key).c_str());
+    ep->embeds = ep->write == nullptr || config(options, "ep.context_embed_mode") == "1";
+  }
   ep->captures = option(options, "capture") == "1";
   ep->profiles = option(options, "profiler") != "0";
   std::string claim = option(options, "claim");

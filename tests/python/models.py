@@ -28,6 +28,15 @@ def add_one():
                  [value("y", FLOAT, ["n", 2])], [one]).SerializeToString()
 
 
+def low_rank():
+    """y = x + (x a) b, with initializers of zeroes as overridable inputs: what LoRA adapters replace"""
+    nodes = [helper.make_node("MatMul", ["x", "a"], ["t"]), helper.make_node("MatMul", ["t", "b"], ["u"]),
+             helper.make_node("Add", ["x", "u"], ["y"])]
+    zeroes = [numpy_helper.from_array(np.zeros(shape, np.float32), name) for name, shape in (("a", (4, 2)), ("b", (2, 4)))]
+    inputs = [value("x", FLOAT, ["n", 4]), value("a", FLOAT, [4, "r"]), value("b", FLOAT, ["r", 4])]
+    return model(nodes, inputs, [value("y", FLOAT, ["n", 4])], zeroes).SerializeToString()
+
+
 def insert():
     """r = the sequence s with x at its end"""
     sequence = helper.make_tensor_sequence_value_info

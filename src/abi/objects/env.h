@@ -6,6 +6,7 @@
 #include <tenon/thread_pool.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,8 @@ struct OrtEnv {
   // Threads for sessions that have DisablePerSessionThreads; null without global thread pools.
   std::shared_ptr<tenon::ThreadPool> pool;
   bool has_global_pool = false;
+  // Of the threads of sessions that are made from now on; empty: the program does not ask.
+  tenon::Guarded<std::optional<OrtThreadPoolCallbacksConfig>> thread_callbacks;
   tenon::Guarded<std::vector<tenon::abi::SharedAllocator>> allocators;
   tenon::Guarded<std::shared_ptr<tenon::abi::EpRegistry>> eps;
   // Of the copies that programs ask for outside of runs; null: nobody asks.

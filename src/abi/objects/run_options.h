@@ -13,6 +13,10 @@
 #include "abi/objects/key_value_pairs.h"
 #include "ep/api/ep_host_api.h"
 
+namespace tenon::abi {
+struct AdapterParameter;  // abi/lora_adapter.h
+}
+
 struct OrtRunOptions {
   int log_severity_level = -1;  // -1: the session's
   int log_verbosity_level = 0;
@@ -25,6 +29,8 @@ struct OrtRunOptions {
   std::string profile_prefix;
   std::shared_ptr<tenon::abi::CopyRecords> copies;  // null: nobody asks
   std::vector<tenon::Fence> waits, signals;         // beside those that entries name
+  // LoRA adapters: what each feeds to a run besides its inputs.
+  std::vector<std::shared_ptr<const std::vector<tenon::abi::AdapterParameter>>> adapters;
   // Of the copy that an EP gets in OnRunStart: the run's fences, and whether the EP has asked for them. Null: none.
   const tenon::RunFences* fences = nullptr;
   mutable bool fences_asked = false;
@@ -40,5 +46,6 @@ struct OrtRunOptions {
         sync_stream(other.sync_stream),
         profiling(other.profiling),
         profile_prefix(other.profile_prefix),
-        copies(other.copies) {}
+        copies(other.copies),
+        adapters(other.adapters) {}
 };

@@ -21,6 +21,11 @@
 #include "abi/objects/key_value_pairs.h"
 #include "abi/objects/value.h"
 
+namespace tenon::abi {
+// The model that a compilation makes; belongs to the plugin host.
+class ContextModel;
+}  // namespace tenon::abi
+
 struct OrtSessionOptions {
   GraphOptimizationLevel optimization_level = ORT_ENABLE_ALL;
   ExecutionMode execution_mode = ORT_SEQUENTIAL;  // kept; Tenon runs one operator at a time
@@ -61,6 +66,8 @@ struct OrtSessionOptions {
   bool has_ep_policy = false;
   tenon::abi::SourceModel source_model;
   OrtEpContextConfig ep_context;
+  // Of CompileModel: where EPs put the nodes that stand for what they have compiled. Null in other sessions.
+  std::shared_ptr<tenon::abi::ContextModel> compilation;
   EpSelectionDelegate ep_delegate = nullptr;
   void* ep_delegate_state = nullptr;
 };

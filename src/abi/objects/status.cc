@@ -118,6 +118,11 @@ std::optional<OrtErrorCode> remembered_code(const Status& status) noexcept {
   return last.code;
 }
 
+Status with_ort_code(Status status, OrtErrorCode code) noexcept {
+  remember_code(status, code);
+  return status;
+}
+
 StatusCode core_code(const OrtStatus& status) noexcept {
   return status.core == StatusCode::kOk ? from_ort_code(status.code) : status.core;
 }

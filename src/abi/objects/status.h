@@ -44,6 +44,9 @@ void remember_code(const Status& status, OrtErrorCode code) noexcept;
 // Empty when `status` is not the one that was remembered last.
 std::optional<OrtErrorCode> remembered_code(const Status& status) noexcept;
 
+// The same status, with its code remembered.
+Status with_ort_code(Status status, OrtErrorCode code) noexcept;
+
 // A new status. Never null, also when memory is short (then it is one that all callers share, and says that).
 [[nodiscard]] OrtStatus* make_ort_status(OrtErrorCode code, std::string_view message,
                                          StatusCode core = StatusCode::kOk) noexcept;

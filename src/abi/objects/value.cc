@@ -15,8 +15,10 @@ namespace tenon::abi {
 
 namespace {
 
-OrtStatus* not_a_tensor(const char* function) {
-  return ort_error(ORT_INVALID_ARGUMENT, "Argument \"value\" of {} is not a tensor.", function);
+// The codes are the reference's, which finds the kind out in two ways.
+OrtStatus* not_a_tensor(const OrtValue& value, const char* function) {
+  return ort_error(value.kind == ONNX_TYPE_MAP ? ORT_FAIL : ORT_RUNTIME_EXCEPTION,
+                   "Argument \"value\" of {} is not a tensor (kind {}).", function, static_cast<int>(value.kind));
 }
 
 // The types that the reference makes tensors of.
@@ -40,7 +42,10 @@ OrtStatus* check_layout(const int64_t* dims, size_t rank, ONNXTensorElementDataT
   out->shape = *shape;
   const auto count = shape->checked_element_count();
   if (!count.ok()) return to_ort(count.status(), ORT_FAIL);
-  if (out->type == DataType::kString) return nullptr;
+  if (out->type == DataType::kString) {
+    if (checked_mul(static_cast<size_t>(*count), sizeof(std::string))) return nullptr;
+    return make_ort_status(ORT_FAIL, "Calculation for Tensor storage size overflowed");
+  }
   const Result<size_t> size_bytes = tensor_size_bytes(out->type, *shape);
   if (!size_bytes.ok()) return make_ort_status(ORT_FAIL, "Calculation for Tensor storage size overflowed");
   out->size_bytes = *size_bytes;
@@ -73,9 +78,8 @@ OrtStatus* new_string_value(const Layout& layout, const OrtMemoryInfo& memory, O
   return nullptr;
 }
 
-OrtStatus* address_of(const OrtValue& value, void** out) {
-  if (!value.is_tensor())
-    return ort_error(ORT_RUNTIME_EXCEPTION, "The value is not a tensor (kind {}).", static_cast<int>(value.kind));
+OrtStatus* address_of(const OrtValue& value, const char* function, void** out) {
+  if (!value.is_tensor()) return not_a_tensor(value, function);
   *out = value.is_string_tensor() ? value.strings->data() : value.tensor.data();
   return nullptr;
 }
@@ -137,7 +141,7 @@ Status check_writable(const OrtValue& value, const char* use) {
 OrtTypeInfo type_of(const OrtValue& value) {
   OrtTypeInfo info;
   info.kind = value.kind;
-  if (value.is_tensor()) {
+  if (value.is_tensor() || value.sparse != nullptr) {
     info.tensor = make_tensor_info(from_element_type(value.element_type), value.shape);
   } else if (value.kind == ONNX_TYPE_SEQUENCE && !value.elements.empty()) {
     OrtTypeInfo element = type_of(*value.elements.front());
@@ -192,12 +196,14 @@ OrtStatus* ort_api::CreateTensorWithDataAndDeleterAsOrtValue(OrtAllocator* delet
                                                              const int64_t* shape, size_t shape_len,
                                                              ONNXTensorElementDataType type, OrtValue** out) noexcept {
   clear(out);
-  if (OrtStatus* bad = check_pointers("CreateTensorWithDataAndDeleterAsOrtValue",
-                                      {{"deleter", deleter}, {"p_data", p_data}, {"out", out}}))
+  if (OrtStatus* bad = check_pointers("CreateTensorWithDataAndDeleterAsOrtValue", {{"deleter", deleter}, {"out", out}}))
     return bad;
   return guarded([&]() -> OrtStatus* {
     Layout layout;
     if (OrtStatus* bad = check_layout(shape, shape_len, type, &layout)) return bad;
+    if (layout.size_bytes > 0) {
+      if (OrtStatus* bad = check_pointers("CreateTensorWithDataAndDeleterAsOrtValue", {{"p_data", p_data}})) return bad;
+    }
     if (layout.type == DataType::kString)
       return make_ort_status(ORT_INVALID_ARGUMENT, "A tensor of strings cannot take over a buffer.");
     if (p_data_len < layout.size_bytes)
@@ -245,20 +251,20 @@ OrtStatus* ort_api::GetTensorMutableData(OrtValue* value, void** out) noexcept {
   if (OrtStatus* bad = check_pointers("GetTensorMutableData", {{"value", value}, {"out", out}})) return bad;
   // Kernels read their inputs through this function too; what they are given has no mark of an import.
   if (value->read_only_import != nullptr) return refuse_mutable(*value, "GetTensorMutableData");
-  return address_of(*value, out);
+  return address_of(*value, "GetTensorMutableData", out);
 }
 
 OrtStatus* ort_api::GetTensorData(const OrtValue* value, const void** out) noexcept {
   clear(out);
   if (OrtStatus* bad = check_pointers("GetTensorData", {{"value", value}, {"out", out}})) return bad;
-  return address_of(*value, const_cast<void**>(out));
+  return address_of(*value, "GetTensorData", const_cast<void**>(out));
 }
 
 OrtStatus* ort_api::TensorAt(OrtValue* value, const int64_t* location_values, size_t location_values_count,
                              void** out) noexcept {
   clear(out);
   if (OrtStatus* bad = check_pointers("TensorAt", {{"value", value}, {"out", out}})) return bad;
-  if (!value->is_tensor()) return not_a_tensor("TensorAt");
+  if (!value->is_tensor()) return not_a_tensor(*value, "TensorAt");
   if (value->is_string_tensor() || data_type_size(value->tensor.type()) == 0)
     return make_ort_status(ORT_INVALID_ARGUMENT, "this API does not support strings");
   if (value->read_only_import != nullptr) return refuse_mutable(*value, "TensorAt");
@@ -286,7 +292,7 @@ OrtStatus* ort_api::GetTensorSizeInBytes(const OrtValue* ort_value, size_t* size
 OrtStatus* ort_api::GetTensorTypeAndShape(const OrtValue* value, OrtTensorTypeAndShapeInfo** out) noexcept {
   clear(out);
   if (OrtStatus* bad = check_pointers("GetTensorTypeAndShape", {{"value", value}, {"out", out}})) return bad;
-  if (!value->is_tensor()) return make_ort_status(ORT_FAIL, "Argument is not a tensor");
+  if (!value->is_tensor() && value->sparse == nullptr) return make_ort_status(ORT_FAIL, "Argument is not a tensor");
   return guarded(
       [&] { return make_object(out, make_tensor_info(from_element_type(value->element_type), value->shape)); });
 }
@@ -329,7 +335,9 @@ OrtStatus* ort_api::GetValueType(const OrtValue* value, enum ONNXType* out) noex
 OrtStatus* ort_api::GetTensorMemoryInfo(const OrtValue* value, const OrtMemoryInfo** mem_info) noexcept {
   clear(mem_info);
   if (OrtStatus* bad = check_pointers("GetTensorMemoryInfo", {{"value", value}, {"mem_info", mem_info}})) return bad;
-  if (!value->is_tensor()) return not_a_tensor("GetTensorMemoryInfo");
+  if (value->sparse != nullptr)
+    return make_ort_status(ORT_RUNTIME_EXCEPTION, "GetTensorMemoryInfo tells nothing of sparse tensors.");
+  if (!value->is_tensor()) return not_a_tensor(*value, "GetTensorMemoryInfo");
   *mem_info = &value->memory;
   return nullptr;
 }

@@ -1,4 +1,4 @@
-// OrtValue: a tensor, a tensor of strings, a sequence, a map, or nothing yet.
+// OrtValue: a tensor, a tensor of strings, a sparse tensor, a sequence, a map, or nothing yet.
 //
 // Ownership: an OrtValue is a handle; copies share tensor memory, strings and elements. A tensor is a tenon::Tensor, so
 // that it enters a Binding without a copy, whatever memory it lives in, and keeps its owner alive.
@@ -15,6 +15,10 @@
 
 #include "abi/objects/memory_info.h"
 #include "abi/objects/type_info.h"
+
+namespace tenon::abi {
+struct SparseTensor;
+}
 
 struct OrtValue {
   // First, so that an object of somebody else's that a plugin gives for a value is found out (is_value).
@@ -33,6 +37,10 @@ struct OrtValue {
   // Of a view of memory that was imported for reading: names the import, for messages. Null otherwise. The value then
   // gives the program no mutable pointer, and is no target of a run or a copy.
   std::shared_ptr<const std::string> read_only_import;
+
+  // ONNX_TYPE_SPARSETENSOR: values and indices (sparse_tensor.h); `shape` and `element_type` are those of the dense
+  // tensor. Null otherwise.
+  std::shared_ptr<tenon::abi::SparseTensor> sparse;
 
   // ONNX_TYPE_SEQUENCE: the elements. ONNX_TYPE_MAP: a tensor of keys and a tensor of values.
   std::vector<std::shared_ptr<const OrtValue>> elements;

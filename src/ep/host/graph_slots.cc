@@ -7,8 +7,14 @@
 
 namespace tenon::abi {
 
+namespace {
+constexpr int64_t kNewestIrVersion = 14;  // of a graph that is being built with the model editor
+}  // namespace
+
 OrtStatus* ort_api::Graph_GetName(const OrtGraph* graph, const char** graph_name) noexcept {
-  return get_from("graph", graph, "graph_name", graph_name, [](const OrtGraph& g) { return g.name.c_str(); });
+  // A graph of the model editor has no name of its own.
+  return get_from("graph", graph, "graph_name", graph_name,
+                  [](const OrtGraph& g) { return g.origin || !g.name.empty() ? g.name.c_str() : "ModelEditorGraph"; });
 }
 
 OrtStatus* ort_api::Graph_GetModelPath(const OrtGraph* graph, const ORTCHAR_T** model_path) noexcept {
@@ -18,7 +24,7 @@ OrtStatus* ort_api::Graph_GetModelPath(const OrtGraph* graph, const ORTCHAR_T** 
 
 OrtStatus* ort_api::Graph_GetOnnxIRVersion(const OrtGraph* graph, int64_t* onnx_ir_version) noexcept {
   return get_from("graph", graph, "onnx_ir_version", onnx_ir_version,
-                  [](const OrtGraph& g) { return g.origin ? g.origin->info.ir_version : int64_t{0}; });
+                  [](const OrtGraph& g) { return g.origin ? g.origin->info.ir_version : kNewestIrVersion; });
 }
 
 OrtStatus* ort_api::Graph_GetNumOperatorSets(const OrtGraph* graph, size_t* num_operator_sets) noexcept {

@@ -1,4 +1,5 @@
 // OrtApi's KernelInfo_* and KernelInfoGetAttribute* functions.
+#include <algorithm>
 #include <cstring>
 #include <string_view>
 
@@ -233,7 +234,7 @@ OrtStatus* ort_api::KernelInfo_GetOperatorDomain(const OrtKernelInfo* info, char
 
 OrtStatus* ort_api::KernelInfo_GetOperatorSinceVersion(const OrtKernelInfo* info, int* since_version) noexcept {
   return get_from("info", info, "since_version", since_version,
-                  [](const OrtKernelInfo& i) { return i.node.since_version; });
+                  [](const OrtKernelInfo& i) { return std::max(i.node.since_version, 1); });  // 0: a custom operator
 }
 
 OrtStatus* ort_api::KernelInfo_GetLogger(const OrtKernelInfo* info, const OrtLogger** logger) noexcept {
@@ -278,7 +279,7 @@ OrtStatus* ep_api::KernelInfo_GetEp(const OrtKernelInfo* info, const OrtEp** ep)
   if (ep == nullptr) return null_argument("ep");
   *ep = info->host->ep();
   if (*ep != nullptr) return nullptr;
-  return ort_error(ORT_INVALID_ARGUMENT, "The kernel of node \"{}\" is not one of a plugin EP.", info->node.name);
+  return ort_error(ORT_FAIL, "The kernel of node \"{}\" is not one of a plugin EP.", info->node.name);
 }
 
 }  // namespace tenon::abi

@@ -206,9 +206,10 @@ Status PluginProvider::check_context_data() const {
   if ((flags & ~(kRead | kWrite)) != 0)
     return device_error("{}: {} gives the flags {:#x}, of which Tenon knows 1 (read) and 2 (write).", ep_->who(),
                         get_support.name, flags);
-  TENON_UNSUPPORTED_IF(options->ep_context.write != nullptr && context_model_ && (flags & kWrite) == 0,
-                       "{} does not write the data of EPContext nodes through the program's function.", ep_->who());
-  return {};
+  if (options->ep_context.write == nullptr || context_model_ == nullptr || (flags & kWrite) != 0) return {};
+  return with_ort_code(
+      unsupported("{} does not write the data of EPContext nodes through the program's function.", ep_->who()),
+      ORT_FAIL);
 }
 
 Status PluginProvider::check_weightless_devices() {
@@ -226,10 +227,17 @@ Status PluginProvider::check_weightless_devices() {
 
 Status PluginProvider::check_weightless_ep() const {
   const std::optional<OrtWeightlessSupport> mode = weightless_mode(host_->config_);
-  if (!mode || *mode == OrtWeightlessSupport_NONE) return {};
+  // The switch alone asks for any mode.
+  const char* enabled = host_->config_.find(kWeightlessKey);
+  const bool any = !mode && enabled != nullptr && std::string_view(enabled) == "1";
+  if (!any && (!mode || *mode == OrtWeightlessSupport_NONE)) return {};
   const auto get_support = TENON_MEMBER(ep_->get(), OrtEp, GetWeightlessSupport);
   OrtWeightlessSupport support = OrtWeightlessSupport_NONE;
   TENON_TRY(call(ep_->who(), get_support, static_cast<const OrtEp*>(ep_->get()), &support));
+  if (any && support == OrtWeightlessSupport_NONE)
+    return device_error("{} supports no weightless mode, and the session asks for one (\"{}\" = 1).", ep_->who(),
+                        kWeightlessKey);
+  if (any) return {};
   if (!serves_weightless(support, *mode))
     return device_error("{} supports the weightless mode \"{}\", and the session asks for \"{}\".", ep_->who(),
                         weightless_name(support), weightless_name(*mode));
@@ -346,7 +354,7 @@ Result<std::vector<Claim>> PluginProvider::claim(const Graph& graph, IdSpan<Node
   for (NodeId n : owners.ids()) {
     if (taken[n]) owners[n] = preferred_before_;
   }
-  if (context_model_) context_model_->begin(graph, origin_->info.metadata);
+  if (context_model_) context_model_->begin(graph, origin_->info, origin_->notes);
   // The reference shows what an EP of higher preference has compiled as an operator that nobody else knows, and EPs
   // that take neighbours as one rely on it.
   Graph shown;
@@ -396,7 +404,26 @@ Status PluginProvider::compile(std::span<const Region> regions) {
   return {};
 }
 
+// A program that wants to load compiled models alone; CompileModel compiles all the same.
+Status PluginProvider::check_compiling(std::span<const Region* const> regions) const {
+  const char* disabled = host_->config_.find("session.disable_model_compile");
+  const OrtSessionOptions* options = MakingSession::options();
+  if (disabled == nullptr || std::string_view(disabled) != "1" || (options != nullptr && options->compilation))
+    return {};
+  for (const Region* region : regions) {
+    for (const Node& node : region->body.nodes) {
+      if (node.op_type == "EPContext") continue;
+      return with_ort_code(unsupported("{} would have to compile {}, and the session disables that "
+                                       "(\"session.disable_model_compile\" = 1).",
+                                       ep_->who(), node.label(region->body)),
+                           ORT_MODEL_REQUIRES_COMPILATION);
+    }
+  }
+  return {};
+}
+
 Status PluginProvider::compile_fused(std::span<const Region* const> regions) {
+  TENON_TRY(check_compiling(regions));
   const auto compile = TENON_MEMBER(ep_->get(), OrtEp, Compile);
   TENON_TRY(compile.check(ep_->who()));
   TENON_TRY(TENON_MEMBER(ep_->get(), OrtEp, ReleaseNodeComputeInfos).check(ep_->who()));
@@ -541,7 +568,7 @@ AllocatorId PluginProvider::allocator_of(OrtMemType mem_type) const {
 }
 
 Status PluginProvider::loaded() {
-  // All EPs of the session have compiled; the last to come here has it alone.
+  // All EPs of the session have compiled; the last to come here has it alone, unless a compilation has it.
   if (const std::shared_ptr<ContextModel> model = std::move(context_model_); model.use_count() == 1)
     TENON_TRY(model->write());
   const auto ended = TENON_MEMBER(ep_->get(), OrtEp, OnSessionInitializationEnd);

@@ -77,6 +77,7 @@ class PluginProvider final : public DeviceProvider, private GraphCapture {
   // Reads the device's metadata entry (ep/api/binding_alignment.h).
   Status read_binding_alignment();
   Status create_allocators();
+  Status check_compiling(std::span<const Region* const> regions) const;
   Status compile_fused(std::span<const Region* const> regions);
   Status create_kernel_region(const Region& region);
   Result<std::shared_ptr<PluginRegion>> create_custom_op_region(const OrtCustomOp* op, const Region& region) const;

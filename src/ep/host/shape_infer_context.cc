@@ -26,7 +26,8 @@ OrtStatus* ort_api::ShapeInferContext_GetInputTypeShape(const OrtShapeInferConte
   if (context == nullptr) return null_argument("context");
   if (info == nullptr) return null_argument("info");
   if (index >= context->inputs.size() || !context->inputs[index])
-    return ort_error(ORT_INVALID_ARGUMENT, "Failed to fetch type shape info for the index.");
+    return ort_error(index >= context->inputs.size() ? ORT_RUNTIME_EXCEPTION : ORT_INVALID_ARGUMENT,
+                     "Failed to fetch type shape info for the index.");
   // The reference gives a pointer that the caller may not change or release.
   *info = const_cast<OrtTensorTypeAndShapeInfo*>(&*context->inputs[index]);
   return nullptr;
@@ -51,7 +52,7 @@ OrtStatus* ort_api::ShapeInferContext_SetOutputTypeShape(const OrtShapeInferCont
   if (context == nullptr) return null_argument("context");
   if (info == nullptr) return null_argument("info");
   if (index >= context->outputs.size())
-    return ort_error(ORT_INVALID_ARGUMENT, "The node has {} outputs, and no output {}.", context->outputs.size(),
+    return ort_error(ORT_RUNTIME_EXCEPTION, "The node has {} outputs, and no output {}.", context->outputs.size(),
                      index);
   // Const in the ABI; what it points to is the host's own.
   return guarded([&]() -> OrtStatus* {
