@@ -185,6 +185,7 @@ def main():
     parser.add_argument("stock", type=pathlib.Path)
     parser.add_argument("ours", type=pathlib.Path)
     parser.add_argument("--seconds", type=float, help="end after about so long; without it all jobs are played")
+    parser.add_argument("--jobs", type=int, help="play the first so many jobs, the same ones on every machine")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--sequences", type=int, default=1000, help="random ones (default 1000)")
     parser.add_argument("--callbacks", type=int, default=100, help="sequences in each kind of callback (default 100)")
@@ -198,6 +199,7 @@ def main():
     jobs, seen, begin = plan(options), Comparison(), time.monotonic()
     if not jobs:
         raise SystemExit("there is no such job")
+    jobs = jobs[:options.jobs]
     with tempfile.TemporaryDirectory() as temporary:
         folder = pathlib.Path(temporary)
         models.write(folder / "models")

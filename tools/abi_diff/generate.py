@@ -47,6 +47,7 @@ LEFT_OUT = {
     "EpGraphSupportInfo_AddNodesToFuse": "needs code that computes", "EpGraphSupportInfo_AddSingleNode": "needs kernels",
     "ReleaseKernelImpl": "an object of the plugin", "ReleaseEpDevice": "objects that the env owns", "KernelRegistry_AddKernel": "needs code that computes",
     "CreateEpDevice": "needs a factory", "ReleaseHardwareDevice": "objects that the env owns",
+    "CreateOp": "reads as many names, types and attributes as its counts say",
     "SetCurrentGpuDeviceId": "needs a GPU", "AllocatorGetStats": "counters of an arena",
     "SessionOptionsSetCustomCreateThreadFn": "needs a thread function", "SetGlobalCustomCreateThreadFn": "needs a thread function",
     "SessionOptionsSetCustomJoinThreadFn": "needs a thread function", "SetGlobalCustomJoinThreadFn": "needs a thread function",
