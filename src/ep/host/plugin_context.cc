@@ -146,7 +146,8 @@ Result<std::string> ContextModel::serialize(WriterOptions options) const {
   options.info = &info;
   options.notes = &notes_;
   bool external_weights = false;
-  if (const InitializerPlacer place = std::move(options.place)) {
+  const InitializerPlacer place = std::move(options.place);  // outlives the function below, which calls it
+  if (place) {
     options.place = [&](const std::string& name, const ConstantRef& constant) {
       Result<std::optional<ExternalPlace>> placed = place(name, constant);
       external_weights = external_weights || (placed.ok() && *placed);
