@@ -217,6 +217,32 @@ def skl2onnx():
     return lambda: [plain(session.run(None, feed)) for session, feed in sessions]
 
 
+def onnxruntime_extensions():
+    """A PNG and a JPEG, decoded to pixels and written again by the package's library of custom operators."""
+    import hashlib
+
+    import onnxruntime
+    from onnx import TensorProto, helper
+    from onnxruntime_extensions import get_library_path
+
+    domain = "com.microsoft.extensions"
+    nodes = [helper.make_node("DecodeImage", ["file"], ["pixels"], domain=domain),
+             helper.make_node("EncodeImage", ["pixels"], ["png"], domain=domain, format="png")]
+    outputs = [helper.make_tensor_value_info(name, TensorProto.UINT8, None) for name in ("pixels", "png")]
+    graph = helper.make_graph(nodes, "image", [helper.make_tensor_value_info("file", TensorProto.UINT8, [None])], outputs)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid(domain, 1)], ir_version=8)
+    options = onnxruntime.SessionOptions()
+    options.register_custom_ops_library(get_library_path())
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    files = []
+    for kind in ("PNG", "JPEG"):
+        buffer = io.BytesIO()
+        picture().save(buffer, kind)
+        files.append(np.frombuffer(buffer.getvalue(), np.uint8))
+    return lambda: [[list(array.shape), hashlib.sha256(array.tobytes()).hexdigest()] for file in files
+                    for array in session.run(None, {"file": file})]
+
+
 def optimum():
     """optimum's and sentence-transformers' ONNX backends over small models that they export here."""
     import os
@@ -262,7 +288,8 @@ def optimum():
     return call
 
 
-PACKAGES = {f.__name__: f for f in (magika, silero_vad, rapidocr, ddddocr, nudenet, rapid_table, piper, fastembed, skl2onnx, optimum)}
+PACKAGES = {f.__name__: f for f in (magika, silero_vad, rapidocr, ddddocr, nudenet, rapid_table, piper, fastembed, skl2onnx,
+                                   onnxruntime_extensions, optimum)}
 
 
 def main():
