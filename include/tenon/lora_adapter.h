@@ -27,7 +27,7 @@ struct LoraAdapter {
   static constexpr int32_t kFormatVersion = 1;
 
   int32_t format_version = kFormatVersion;
-  // What the adapter's author says of adapter and model; nothing depends on it.
+  // Versions that the author gave to adapter and model; nothing depends on them.
   int32_t adapter_version = 0;
   int32_t model_version = 0;
   std::vector<std::pair<std::string, Tensor>> parameters;  // in the file's order

@@ -154,7 +154,7 @@ OrtStatus* locate_initializer(void* state, const char* name, const OrtValue* val
   });
 }
 
-// What a ModelCompiler was made with; each compilation makes its own options of the C ABI from it.
+// The arguments of a ModelCompiler; each compilation makes its own options of the C ABI from them.
 class Compiler {
  public:
   Compiler(const Options& options, nb::object model, bool embed, std::string external_path, size_t threshold,

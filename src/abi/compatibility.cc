@@ -1,4 +1,4 @@
-// What a compiled model says of the EPs that compiled it, read without the model.
+// Reads the compatibility strings of the EPs that compiled a model, without loading the model.
 #include <filesystem>
 
 #include "abi/objects/allocator.h"

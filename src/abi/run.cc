@@ -363,7 +363,7 @@ OrtStatus* run_checked(OrtSession& session, const RunCall& call) {
   return run_core(session, core, call);
 }
 
-// What an adapter has is fed after the program's inputs: of two values for one input the last one counts, as in the
+// Parameters of adapters are fed after the program's inputs: of two values for one input the last one counts, as in the
 // reference.
 OrtStatus* run_with_adapters(OrtSession& session, RunCall call) {
   std::vector<const char*> names(call.input_names.begin(), call.input_names.end());

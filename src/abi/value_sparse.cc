@@ -158,7 +158,7 @@ struct Values {
   const void* data;
 };
 
-// What the Fill functions share before they look at the indices: the content to fill, or null and why not.
+// The first part of every Fill function, before its indices: the content to fill, or null with the reason in `bad`.
 SparseTensor* begin_fill(OrtValue& value, const OrtMemoryInfo& memory, const Values& values, Shape* shape,
                          OrtStatus** bad) {
   SparseTensor* const sparse = unfilled(value, /*with_allocator=*/true, bad);

@@ -80,7 +80,7 @@ TEST(WriteModel, KeepsAttributesThatAreTypes) {
   EXPECT_EQ(read->type->to_string(), list->to_string());
 }
 
-// What a model says of itself, and where its initializers lie, is written as it was read.
+// The writer keeps the model's metadata and the places of its initializers.
 TEST(WriteModel, KeepsTheModelsOwnWords) {
   const ModelInfo info{.ir_version = 8,
                        .producer_name = "somebody",

@@ -38,7 +38,7 @@ class Reader {
     return value;
   }
 
-  // What the offset at `at` leads to.
+  // The position that the offset at `at` leads to.
   Result<size_t> follow(size_t at) const {
     TENON_TRY_ASSIGN(const uint32_t offset, number<uint32_t>(at));
     TENON_INVALID_IF(offset == 0 || offset >= bytes_.size() - at, "The offset {} at byte {} leads out of the adapter.",

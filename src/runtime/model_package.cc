@@ -340,7 +340,7 @@ Result<std::string> ModelPackage::resolve(const char* base, const std::string& i
     TENON_INVALID_IF(must_exist && !is_there(folder), "ResolvePath: '{}' does not exist.", folder);
     return folder;
   }
-  // What is in an asset stays in it, in every layout; the asset's folder may be reached by a link.
+  // Paths in an asset must stay in its folder, in every layout; the folder itself may be a link.
   std::string root = folder;
   if (is_there(folder)) {
     TENON_TRY_ASSIGN(root, real_path(folder));

@@ -1,5 +1,5 @@
-// What a sparse OrtValue holds: the values that are not zero, and the indices that say where in the dense tensor they
-// lie. Shape and element type of the dense tensor are the OrtValue's own.
+// The contents of a sparse OrtValue: the values that are not zero, and the indices that say where in the dense tensor
+// they lie. Shape and element type of the dense tensor are the OrtValue's own.
 //
 // Ownership: values and indices are copies in one block of `allocator`, or the program's memory where there is none.
 // Strings are always copies. Threads: as OrtValue.

@@ -159,7 +159,7 @@ Result<std::string> ContextModel::serialize(WriterOptions options) const {
   return bytes;
 }
 
-// What a program has to ship beside the model, in ONNX Runtime's words.
+// The list of files that a program has to ship beside the model, in ONNX Runtime's words.
 std::string ContextModel::dependencies(bool external_weights) const {
   const bool binaries = std::any_of(graph_.nodes.begin(), graph_.nodes.end(), [](const Node& node) {
     const Attribute* embedded = node.op_type == "EPContext" ? node.find("embed_mode") : nullptr;
