@@ -28,7 +28,7 @@ class UnalignedBytes {
   std::shared_ptr<const std::byte> copy() const;
 
  private:
-  std::shared_ptr<std::byte> make_copy() const;
+  std::shared_ptr<std::byte> make_copy(bool stays) const;
 
   const std::span<const std::byte> bytes_;
   const std::shared_ptr<const void> owner_;

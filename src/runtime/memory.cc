@@ -21,7 +21,9 @@ namespace {
 constexpr size_t kAlignment = 64;
 constexpr size_t kFromKernel = 256 * 1024;
 constexpr size_t kHugePage = 2 * 1024 * 1024;
-constexpr size_t kFromHugePages = 4 * 1024 * 1024;
+constexpr size_t kFromHugePages = 2 * 1024 * 1024;
+// Larger blocks are filled by several threads, whose page faults run side by side.
+constexpr size_t kTouchedByOne = 8 * 1024 * 1024;
 
 // Memory from the kernel, in huge pages where it has them: convolutions walk through dozens of planes at once, more
 // than the TLB holds in 4 KiB pages (5 % of ppocr_v6_det), and 512 first touches become one. Null: errno says why not.
@@ -41,9 +43,13 @@ std::byte* map_huge_pages(size_t size_bytes) {
   return begin + before;
 }
 
+// All pages at once: a page fault costs several times as much as the page. Kernels before 5.14 refuse, and the pages
+// come with the first touch.
+void touch_pages(void* memory, size_t size_bytes) { (void)::madvise(memory, size_bytes, MADV_POPULATE_WRITE); }
+
 }  // namespace
 
-Result<std::shared_ptr<std::byte>> allocate_zeroed(size_t size_bytes) {
+Result<std::shared_ptr<std::byte>> allocate_zeroed(size_t size_bytes, Pages pages) {
   TENON_FAULT_POINT("allocate memory");
   // The kernel may promise more than there is, and end the process when it is written.
   if (size_bytes > memory_bytes())
@@ -60,6 +66,7 @@ Result<std::shared_ptr<std::byte>> allocate_zeroed(size_t size_bytes) {
     if (memory == MAP_FAILED || memory == nullptr) {
       return resource_exhausted("{} bytes cannot be allocated: {}.", rounded, errno_text("mmap", errno));
     }
+    if (pages == Pages::kAtOnce && rounded < kTouchedByOne) touch_pages(memory, rounded);
     return std::shared_ptr<std::byte>(static_cast<std::byte*>(memory),
                                       [rounded](std::byte* data) { ::munmap(data, rounded); });
   }

@@ -36,7 +36,7 @@ Result<std::shared_ptr<const std::byte>> SessionWeightCache::get(const ConstantR
         .add("from_bytes", weight->size_bytes)
         .add("bytes", bytes);
   }
-  TENON_TRY_ASSIGN(std::shared_ptr<std::byte> memory, allocate_zeroed(bytes));
+  TENON_TRY_ASSIGN(std::shared_ptr<std::byte> memory, allocate_zeroed(bytes, Pages::kAtOnce));
   pack(weight->data.read().get(), memory.get());
   entry->packed = std::move(memory);
   entry->size_bytes = bytes;
