@@ -51,7 +51,9 @@ ValueId joined(Expansion& to, ValueId a, ValueId b) {
 }
 
 // A mask of integers, 0 where a key is masked, as numbers to add to scores of `type`: of keys in each batch, or of keys
-// for each query. With one dimension it has the ends of the batches' keys, and maybe where they begin.
+// for each query. With one dimension it has the ends of the batches' keys; of two numbers for each batch, the second ones
+// are where the keys begin. ONNX Runtime's third form, 3 * batch + 2 numbers, begins with the ends too, and its CPU EP
+// reads no more of it.
 ValueId mask_of(Expansion& to, ValueId mask, ValueId keys, DataType type) {
   if (mask == kNoValue) return kNoValue;
   const float filter = to.attributes().find_number("mask_filter_value").value_or(kMasked);
@@ -70,10 +72,13 @@ ValueId mask_of(Expansion& to, ValueId mask, ValueId keys, DataType type) {
     if (known < 0 || known_batch < 0 || (known == 2 * known_batch && known > 0)) {
       // Zeros behind the ends are the starts where the mask has none.
       const ValueId all = to.add("Concat", {lengths, to.add("Expand", {zero, batch})}, {integer("axis", 0)});
-      const ValueId starts = to.add("Slice", {all, batch, to.add("Add", {batch, batch})});
+      const ValueId both = to.add("Add", {batch, batch});
+      ValueId starts = to.add("Slice", {all, batch, both});
+      if (known < 0 || known_batch < 0)
+        starts = to.add("Where", {to.add("Equal", {to.add("Shape", {mask}), both}), starts, zero});
       allowed = to.add(
           "And", {allowed, to.add("GreaterOrEqual", {positions, to.add("Unsqueeze", {starts, to.constant({1})})})});
-    } else if (known != known_batch) {
+    } else if (known != known_batch && known != 3 * known_batch + 2) {
       to.fail(unsupported("{} has a mask of {} numbers for {} batches.", to.node().op_type, known, known_batch));
     }
   } else if (rank == 2 || rank == 3) {

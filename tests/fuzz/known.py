@@ -67,14 +67,22 @@ def within_steps(want, have, step):
     return bool(off.max(initial=0) <= 3 * step + exact and np.mean(off > exact) <= 0.02 + 2 / max(1, off.size))
 
 
+def held_values(model):
+    """The initializers, and what nodes named Constant give, as arrays."""
+    from onnx import numpy_helper
+    held = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
+    return held | {node.output[0]: numpy_helper.to_array(a.t) for node in model.graph.node if node.op_type == "Constant" for a in node.attribute if a.name == "value"}
+
+
 SCALED = {"QuantizeLinear", "DequantizeLinear"}
 
 
 def odd_scales(nodes, feed, model):
-    """Whether a number of a quantised operator is none, or a scale is not positive."""
-    from onnx import numpy_helper
-    held = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
+    """Whether a number of a quantised operator is none, or a scale is not positive or computed, so that it may be either."""
+    held = held_values(model)
     for node in nodes:
+        if node.op_type in ("QLinearAdd", "QLinearMul", "QLinearConv", "QLinearMatMul") and node.input[6] not in feed and node.input[6] not in held:
+            return True
         if "Quantize" in node.op_type or node.op_type.startswith("Q"):
             for name in node.input[1:]:
                 value = feed.get(name, held.get(name))
@@ -84,22 +92,24 @@ def odd_scales(nodes, feed, model):
 
 
 def padding_alone_differs(node, feed, model, want, got):
-    """Whether the rows of all queries that lie within the length of their batch are the same."""
-    from onnx import numpy_helper
-    held = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
-    last, total = (np.asarray(feed.get(name, held.get(name))).reshape(-1) for name in node.input[5:7])
-    tokens = want.shape[1]
+    """Whether the rows of all queries that lie within the length of their batch are the same. Where another operator follows,
+    whether there are rows of padding."""
+    held = held_values(model)
+    values = [feed.get(name, held.get(name)) for name in (node.input[0], *node.input[5:7])]
+    if not all(isinstance(value, np.ndarray) for value in values):
+        return False
+    tokens, last, total = values[0].shape[1], values[1].reshape(-1), values[2].reshape(-1)
     if total.tolist() != [tokens]:
         return False
+    if node.output[0] != model.graph.output[0].name:
+        return bool((last + 1 < tokens).any())
     within = np.arange(tokens)[None, :] <= last[:, None]
     return bool(np.allclose(want[within].astype(np.float64), got[within].astype(np.float64), rtol=1e-3, atol=1e-3))
 
 
 def y_scale(nodes, feed, model):
-    from onnx import numpy_helper
     name = next(node.input[3] for node in nodes if node.op_type == "QLinearSoftmax")
-    held = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
-    value = feed.get(name, held.get(name))
+    value = feed.get(name, held_values(model).get(name))
     return 0 if value is None else float(np.asarray(value).reshape(-1)[0])
 
 
@@ -115,11 +125,11 @@ def special(values):
 SPECIAL = {"ReduceMax", "ReduceMin", "MaxPool", "GlobalMaxPool", "ArgMax", "ArgMin", "TopK", "Resize", "Upsample", "LRN", "LSTM", "GRU", "RNN", "Conv",
            "ConvTranspose", "Softmax", "LogSoftmax", "Cast", "GridSample", "Unique", "ThresholdedRelu", "Shrink", "Clip", "Hardmax", "RoiAlign", "Einsum",
            "NonMaxSuppression", "DFT", "STFT", "QuantizeLinear", "DynamicQuantizeLinear", "Multinomial", "MatMul", "Gemm", "AveragePool", "LpPool", "Attention",
-           "MoE", "CropAndResize", "DynamicTimeWarping"}
+           "MoE", "CropAndResize", "DynamicTimeWarping", "MaxRoiPool", "DynamicQuantizeMatMul"}
 # Of nothing: the standard keeps no axis of 0 where ONNX Runtime does, or asks for zeros where it writes nothing.
 EMPTY = {"ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare",
          "MatMul", "Gemm", "GlobalAveragePool", "FusedMatMul", "Einsum", "ArgMax", "ArgMin", "MatMulInteger", "ConvInteger", "DynamicQuantizeLinear", "QLinearMatMul", "MatMulIntegerToFloat",
-         "DynamicQuantizeMatMul", "QGemm", "LSTM", "GRU", "RNN", "Attention", "QAttention"}
+         "DynamicQuantizeMatMul", "QGemm", "QLinearConv", "LSTM", "GRU", "RNN", "Attention", "QAttention"}
 
 
 def few_differ(want, have):
@@ -133,11 +143,6 @@ def worst_gap(want, have):
     """The largest difference of floats, by the largest of their values, or 1."""
     return max((np.abs(a.astype(np.float64) - b.astype(np.float64)).max(initial=0) / np.abs(a.astype(np.float64)).max(initial=1)
                 for a, b in zip(want, have) if isinstance(a, np.ndarray) and a.dtype.kind == "f" and a.shape == b.shape), default=0)
-
-
-def held_values(model):
-    from onnx import numpy_helper
-    return {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
 
 
 def difference(problem, feed, want, got):
@@ -162,10 +167,10 @@ def difference(problem, feed, want, got):
     # axes at once ONNX Runtime makes other numbers than the reference.
     if names & {"Resize", "Upsample"} and len(want) == 1 and want[0].dtype.kind in "iu" and want[0].shape == got[0].shape:
         gap = np.abs(want[0].astype(np.float64) - got[0].astype(np.float64))
-        if want[0].ndim in (3, 5) or gap.size and gap.max() <= 1 and (np.mean(gap > 0) < 0.05 or np.sum(gap > 0) <= 3):
+        if want[0].ndim in (3, 5) or gap.size and gap.max() <= 1 and (np.mean(gap > 0) < 0.1 or np.sum(gap > 0) <= 3):
             return True
     # A float beside a whole number is cut off to either.
-    if len(nodes) > 1 and "Cast" in names and all(is_near(a, b, 1) for a, b in zip(want, got)):
+    if len(nodes) > 1 and "Cast" in names and all(is_near(a, b, 1) or isinstance(a, np.ndarray) and np.array_equal(a, b) for a, b in zip(want, got)):
         return True
     # A rounded number half way between two: either may come out.
     if len(nodes) > 1 and any("Quantize" in name or name.startswith("QLinear") or name == "Round" for name in names) and all(
@@ -242,7 +247,7 @@ def difference(problem, feed, want, got):
             continue
         if any(node.input[3:5]) and len([name for name in node.output if name]) < 3:
             return True
-        if names <= {"GroupQueryAttention", "Constant"} and all(a.shape == b.shape for a, b in zip(want, got)) and padding_alone_differs(node, feed, model, want[0], got[0]):
+        if all(a.shape == b.shape for a, b in zip(want, got)) and padding_alone_differs(node, feed, model, want[0], got[0]):
             return True
     # Of beams whose scores are the same but for the last digit either goes on.
     if names & {"BeamSearch", "WhisperBeamSearch"} and len(want) > 1 and want[1].shape == got[1].shape and np.allclose(want[1], got[1], rtol=1e-3, atol=1e-3):
@@ -315,7 +320,7 @@ def difference(problem, feed, want, got):
     if (len(nodes) > 1 or names & {"LinearRegressor", "LinearClassifier"}) and few_differ(want, got) and worst_gap(want, got) <= 1e-3:
         return True
     # ONNX Runtime's Sigmoid ends in 0 where the standard's has small numbers.
-    if "Sigmoid" in names and names & {"Sqrt", "Imputer", "Log", "Reciprocal"}:
+    if names & {"Sigmoid", "QuickGelu", "Swish"} and names & {"Sqrt", "Imputer", "Log", "Reciprocal", "Sign"}:
         return True
     # Windows of integers are cut off; beside a whole number the last digit decides. Its root is that of a number below 0.
     if names & {"HannWindow", "HammingWindow", "BlackmanWindow"} and (len(nodes) > 1 or all(is_near(a, b, 1) for a, b in zip(want, got))):
@@ -329,6 +334,17 @@ def difference(problem, feed, want, got):
         return True
     # A matrix that is nearly singular has no inverse in 16 bits.
     if "Inverse" in names and halves(problem, model) and any(np.abs(value.astype(np.float64)).max(initial=0) > 50 for value in floats(want)):
+        return True
+    # Rounded to a few bits first, many a matrix is nearly singular.
+    if "Inverse" in names and "QuantizeLinear" in names:
+        return True
+    # ONNX Runtime takes the remainder of integers of 64 bits as float64 where fmod is set.
+    if any(node.op_type == "Mod" and any(a.name == "fmod" and a.i for a in node.attribute) for node in nodes) and any(
+            value.dtype.itemsize == 8 and value.dtype.kind in "iu" for value in want if isinstance(value, np.ndarray)):
+        return True
+    # The output's size is the input's times the stride; ONNX Runtime gives less where the kernel is smaller than the stride.
+    if "ConvTranspose" in names and any(a.name == "auto_pad" and a.s.startswith(b"SAME") for node in nodes for a in node.attribute) and any(
+            a.shape != b.shape for a, b in zip(want, got) if isinstance(a, np.ndarray)):
         return True
     # In float16 ONNX Runtime's experts are zeros or those of another token (checked against numpy).
     if "MoE" in names and halves(problem, model):

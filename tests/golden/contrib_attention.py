@@ -39,6 +39,10 @@ def projected():
         found.append(problem("Attention", inputs + [ends], num_heads=heads, title="ends", mask_filter_value=-500.0))
         found.append(problem("Attention", inputs + [np.concatenate([ends, ends - 3])], num_heads=heads, title="ends and begins"))
         found.append(problem("Attention", inputs + [ends], num_heads=heads, title="ends", dynamic=True))
+        # 3 * batch + 2 numbers: the ends, then where the packed rows of queries and of keys begin.
+        packed = np.concatenate([ends, np.arange(batch + 1, dtype=np.int32) * tokens, np.arange(batch + 1, dtype=np.int32) * tokens])
+        for dynamic in (False, True):
+            found.append(problem("Attention", inputs + [packed], num_heads=heads, title="ends and packed rows", dynamic=dynamic))
         found.append(problem("Attention", inputs + [np.concatenate([ends, ends - 3])], num_heads=heads, title="ends and begins", dynamic=True, constants=(1, 2)))
     inputs = [floats(2, 5, 10), floats(10, 16 + 16 + 24), floats(16 + 16 + 24)]
     found.append(problem("Attention", inputs, num_heads=2, qkv_hidden_sizes=[16, 16, 24]))
