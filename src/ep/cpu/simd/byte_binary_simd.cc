@@ -1,5 +1,7 @@
 #include "ep/cpu/simd/byte_binary.h"
 
+#include <algorithm>
+
 #include "ep/cpu/simd/nearest.h"
 
 namespace tenon::cpu::TENON_ISA_NAMESPACE {
@@ -8,17 +10,28 @@ namespace {
 
 using DU8 = hn::Rebind<uint8_t, DI32>;
 
+// kOne: the sum or product with a `b` that is one number.
+enum class Form { kSum, kProduct, kOne };
+
 // Scales and zero points of both operands in steps of the result: a sum is a * scale_a + b * scale_b + offset, a
-// product (a - zero_a) * (b - zero_b) * scale_a. What lies half way between two integers may be rounded to either.
+// product (a - zero_a) * (b - zero_b) * scale_a. With one number b both are a * scale_a + offset. What lies half way
+// between two integers may be rounded to either.
 struct Factors {
   float scale_a, scale_b, offset;
 };
 
-template <bool kProduct>
-Factors factors_of(const ByteBinary& steps) {
-  if (kProduct) return {steps.a.scale * steps.b.scale / steps.y.scale, 0, 0};
+Factors factors_of(Form form, const ByteBinary& steps) {
+  if (form == Form::kProduct) return {steps.a.scale * steps.b.scale / steps.y.scale, 0, 0};
   const float a = steps.a.scale / steps.y.scale, b = steps.b.scale / steps.y.scale;
   return {a, b, -(steps.a.zero * a + steps.b.zero * b)};
+}
+
+Factors factors_with(Form form, uint8_t b, const ByteBinary& steps) {
+  const Factors all = factors_of(form, steps);
+  const auto number = static_cast<float>(b ^ steps.b.flip);
+  if (form == Form::kSum) return {all.scale_a, 0, number * all.scale_b + all.offset};
+  const float scale = (number - steps.b.zero) * all.scale_a;
+  return {scale, 0, -steps.a.zero * scale};
 }
 
 TENON_INLINE VF32 numbers_of(hn::Vec<DU8> x, const ByteStep& step) {
@@ -34,46 +47,45 @@ TENON_INLINE hn::Vec<DU8> bytes_of(VF32 steps, const ByteStep& step) {
   return hn::Xor(hn::TruncateTo(DU8(), hn::BitCast(u, q)), hn::Set(DU8(), step.flip));
 }
 
-template <bool kProduct>
-TENON_INLINE hn::Vec<DU8> combine(hn::Vec<DU8> a, hn::Vec<DU8> b, const ByteBinary& steps, const Factors& factors) {
+// In steps of the result, from its zero point.
+template <Form kForm>
+TENON_INLINE VF32 steps_of(hn::Vec<DU8> a, hn::Vec<DU8> b, const ByteBinary& steps, const Factors& factors) {
   const DF32 f;
-  const VF32 x = numbers_of(a, steps.a), y = numbers_of(b, steps.b), scale = hn::Set(f, factors.scale_a);
-  if constexpr (kProduct) {
-    const VF32 product = hn::Mul(hn::Sub(x, hn::Set(f, steps.a.zero)), hn::Sub(y, hn::Set(f, steps.b.zero)));
-    return bytes_of(hn::Mul(product, scale), steps.y);
+  const VF32 x = numbers_of(a, steps.a), scale = hn::Set(f, factors.scale_a);
+  if constexpr (kForm == Form::kOne) {
+    return hn::MulAdd(x, scale, hn::Set(f, factors.offset));
+  } else if constexpr (kForm == Form::kProduct) {
+    const VF32 y = numbers_of(b, steps.b);
+    return hn::Mul(hn::Mul(hn::Sub(x, hn::Set(f, steps.a.zero)), hn::Sub(y, hn::Set(f, steps.b.zero))), scale);
   } else {
-    return bytes_of(hn::MulAdd(x, scale, hn::MulAdd(y, hn::Set(f, factors.scale_b), hn::Set(f, factors.offset))),
-                    steps.y);
+    const VF32 y = numbers_of(b, steps.b);
+    return hn::MulAdd(x, scale, hn::MulAdd(y, hn::Set(f, factors.scale_b), hn::Set(f, factors.offset)));
   }
+}
+
+template <Form kForm>
+TENON_INLINE hn::Vec<DU8> combine(hn::Vec<DU8> a, hn::Vec<DU8> b, const ByteBinary& steps, const Factors& factors) {
+  return bytes_of(steps_of<kForm>(a, b, steps, factors), steps.y);
 }
 
 #if HWY_ARCH_X86
 // Four vectors at a time: packing saturates, so that the steps need no lower bound, and the zero point is added to half
 // as many vectors. Of a NaN, the conversion makes the lowest integer.
-template <bool kProduct>
-TENON_INLINE void combine_four(const uint8_t* a, bool one_a, const uint8_t* b, bool one_b, const ByteBinary& steps,
-                               const Factors& factors, uint8_t* y) {
+template <Form kForm>
+TENON_INLINE void combine_four(const uint8_t* a, const uint8_t* b, const ByteBinary& steps, const Factors& factors,
+                               uint8_t* y) {
   const DF32 f;
   const hn::Repartition<int16_t, DI32> d16;
   const hn::Repartition<uint8_t, DI32> d8;
-  const auto steps_of = [&](int part) {
+  const auto part = [&](int i) {
     const DU8 d;
-    const auto load = [&](const uint8_t* from, bool one) {
-      return one ? hn::Set(d, *from) : hn::LoadU(d, from + part * kLanes);
-    };
-    const VF32 p = numbers_of(load(a, one_a), steps.a), q = numbers_of(load(b, one_b), steps.b);
-    const VF32 scale = hn::Set(f, factors.scale_a);
-    VF32 sum = p;
-    if constexpr (kProduct) {
-      sum = hn::Mul(hn::Mul(hn::Sub(p, hn::Set(f, steps.a.zero)), hn::Sub(q, hn::Set(f, steps.b.zero))), scale);
-    } else {
-      sum = hn::MulAdd(p, scale, hn::MulAdd(q, hn::Set(f, factors.scale_b), hn::Set(f, factors.offset)));
-    }
-    return nearest_small(hn::Min(hn::Set(f, 1024.0f), sum));
+    const auto x = hn::LoadU(d, a + i * kLanes);
+    const auto other = kForm == Form::kOne ? x : hn::LoadU(d, b + i * kLanes);
+    return nearest_small(hn::Min(hn::Set(f, 1024.0f), steps_of<kForm>(x, other, steps, factors)));
   };
   const auto zero = hn::Set(d16, static_cast<int16_t>(steps.y.zero));
-  const auto low = hn::SaturatedAdd(hn::ReorderDemote2To(d16, steps_of(0), steps_of(1)), zero);
-  const auto high = hn::SaturatedAdd(hn::ReorderDemote2To(d16, steps_of(2), steps_of(3)), zero);
+  const auto low = hn::SaturatedAdd(hn::ReorderDemote2To(d16, part(0), part(1)), zero);
+  const auto high = hn::SaturatedAdd(hn::ReorderDemote2To(d16, part(2), part(3)), zero);
   // Both packings work within blocks of 16 bytes: each has four bytes of each vector now.
   alignas(64) static constexpr int32_t kOrder[16] = {0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15};
   alignas(64) static constexpr int32_t kOrderOfEight[8] = {0, 4, 1, 5, 2, 6, 3, 7};
@@ -95,36 +107,44 @@ TENON_INLINE void combine_four(const uint8_t* a, bool one_a, const uint8_t* b, b
 }
 #endif
 
-template <bool kProduct>
-void run(const uint8_t* a, int64_t a_stride, const uint8_t* b, int64_t b_stride, const ByteBinary& steps, int64_t count,
-         uint8_t* y) {
+template <Form kForm>
+void run_rows(const uint8_t* a, const uint8_t* b, const ByteBinary& steps, const Factors& factors, int64_t count,
+              uint8_t* y) {
   const DU8 d;
-  const Factors factors = factors_of<kProduct>(steps);
-  const auto load = [&](const uint8_t* from, int64_t stride) {
-    return stride == 0 ? hn::Set(d, *from) : hn::LoadU(d, from);
-  };
+  const auto second = [&](int64_t i) { return kForm == Form::kOne ? hn::Zero(d) : hn::LoadU(d, b + i); };
   int64_t i = 0;
 #if HWY_ARCH_X86
-  for (; i + 4 * kLanes <= count; i += 4 * kLanes)
-    combine_four<kProduct>(a + i * a_stride, a_stride == 0, b + i * b_stride, b_stride == 0, steps, factors, y + i);
+  for (; i + 4 * kLanes <= count; i += 4 * kLanes) combine_four<kForm>(a + i, kForm == Form::kOne ? b : b + i, steps, factors, y + i);
 #endif
-  for (; i + kLanes <= count; i += kLanes) {
-    hn::StoreU(combine<kProduct>(load(a + i * a_stride, a_stride), load(b + i * b_stride, b_stride), steps, factors), d,
-               y + i);
-  }
+  for (; i + kLanes <= count; i += kLanes)
+    hn::StoreU(combine<kForm>(hn::LoadU(d, a + i), second(i), steps, factors), d, y + i);
   if (i == count) return;
   alignas(64) uint8_t rest[3][kLanes] = {};
-  for (int64_t j = i; j < count; ++j) {
-    rest[0][j - i] = a[j * a_stride];
-    rest[1][j - i] = b[j * b_stride];
+  std::copy_n(a + i, count - i, rest[0]);
+  if (kForm != Form::kOne) std::copy_n(b + i, count - i, rest[1]);
+  hn::StoreU(combine<kForm>(hn::LoadU(d, rest[0]), hn::LoadU(d, rest[1]), steps, factors), d, rest[2]);
+  std::copy_n(rest[2], count - i, y + i);
+}
+
+template <Form kForm>
+void run(const uint8_t* a, int64_t a_stride, const uint8_t* b, int64_t b_stride, const ByteBinary& steps, int64_t count,
+         uint8_t* y) {
+  if (count == 0) return;
+  if (a_stride == 0 && b_stride == 0) {
+    run<kForm>(a, 1, b, 0, steps, 1, y);
+    std::fill_n(y + 1, count - 1, y[0]);
+  } else if (a_stride == 0) {
+    run<kForm>(b, 1, a, 0, {steps.b, steps.a, steps.y}, count, y);
+  } else if (b_stride == 0) {
+    run_rows<Form::kOne>(a, b, steps, factors_with(kForm, *b, steps), count, y);
+  } else {
+    run_rows<kForm>(a, b, steps, factors_of(kForm, steps), count, y);
   }
-  hn::StoreU(combine<kProduct>(hn::LoadU(d, rest[0]), hn::LoadU(d, rest[1]), steps, factors), d, rest[2]);
-  for (int64_t j = i; j < count; ++j) y[j] = rest[2][j - i];
 }
 
 }  // namespace
 
 extern const ByteBinaryTable byte_binary_table;
-const ByteBinaryTable byte_binary_table = {&run<false>, &run<true>};
+const ByteBinaryTable byte_binary_table = {&run<Form::kSum>, &run<Form::kProduct>};
 
 }  // namespace tenon::cpu::TENON_ISA_NAMESPACE

@@ -19,6 +19,8 @@ struct IntegerTable {
   void (*neg32)(const int32_t* x, int32_t* y, int64_t n);
   void (*neg64)(const int64_t* x, int64_t* y, int64_t n);
   void (*sign64)(const int64_t* x, int64_t* y, int64_t n);
+  // 1 where x is 0. y may be x.
+  void (*not8)(const uint8_t* x, uint8_t* y, int64_t n);
   // 1 where x is not 0.
   void (*bool_from_float)(const float* x, uint8_t* y, int64_t n);
   // The low bits of x cut off to an int32, whose lowest value takes the place of NaN and what does not fit.

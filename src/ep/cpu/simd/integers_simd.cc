@@ -67,6 +67,11 @@ void sign64(const int64_t* x, int64_t* y, int64_t n) {
   for (int64_t i = 0; i < n; ++i) y[i] = (x[i] > 0 ? 1 : 0) - (x[i] < 0 ? 1 : 0);
 }
 
+void not8(const uint8_t* x, uint8_t* y, int64_t n) {
+  TENON_INDEPENDENT_LOOP
+  for (int64_t i = 0; i < n; ++i) y[i] = x[i] == 0 ? 1 : 0;
+}
+
 void bool_from_float(const float* x, uint8_t* y, int64_t n) {
   TENON_INDEPENDENT_LOOP
   for (int64_t i = 0; i < n; ++i) y[i] = x[i] != 0.0f ? 1 : 0;
@@ -189,6 +194,7 @@ const IntegerTable integer_table = {
     &negate<int32_t>,
     &negate<int64_t>,
     &sign64,
+    &not8,
     &bool_from_float,
     &small_from_float<uint8_t>,
     &small_from_float<uint16_t>,

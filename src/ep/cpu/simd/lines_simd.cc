@@ -1,5 +1,7 @@
 #include "ep/cpu/simd/lines.h"
 
+#include <algorithm>
+
 #include "ep/cpu/ops/loops.h"
 #include "ep/cpu/simd/nearest.h"
 #include "ep/cpu/simd/wide.h"
@@ -12,41 +14,35 @@ using DF64 = hn::CappedTag<double, 8>;
 using DHalf = hn::Rebind<float, DF64>;
 constexpr int64_t kDoubles = HWY_MAX_BYTES >= 64 ? 8 : HWY_MAX_BYTES / 8;
 
-// kVectors vectors of lines.
-template <int kVectors, bool kExclusive>
-void sum_lines(const float* x, float* y, int64_t length, int64_t step) {
-  const DF64 d;
-  const DHalf f;
-  hn::Vec<DF64> sums[kVectors];
-  for (int j = 0; j < kVectors; ++j) sums[j] = hn::Zero(d);
-  for (int64_t k = 0; k < length; ++k, x += step, y += step) {
-    for (int j = 0; j < kVectors; ++j) {
-      const auto before = sums[j];
-      sums[j] = hn::Add(before, hn::PromoteTo(d, hn::LoadU(f, x + j * kDoubles)));
-      hn::StoreU(hn::DemoteTo(f, kExclusive ? before : sums[j]), f, y + j * kDoubles);
-    }
-  }
-}
+// At most kLines lines, row by row: the memory is read and written in its order.
+constexpr int64_t kLines = 512;
 
 template <bool kExclusive>
 void running_sum_as(const float* x, float* y, int64_t length, int64_t step, int64_t n) {
-  constexpr int kVectors = 8;
-  int64_t i = 0;
-  for (; i + kVectors * kDoubles <= n; i += kVectors * kDoubles)
-    sum_lines<kVectors, kExclusive>(x + i, y + i, length, step);
-  for (; i + kDoubles <= n; i += kDoubles) sum_lines<1, kExclusive>(x + i, y + i, length, step);
-  for (; i < n; ++i) {
-    double sum = 0;
-    for (int64_t k = 0; k < length; ++k) {
-      const double before = sum;
-      sum += static_cast<double>(x[k * step + i]);
-      y[k * step + i] = static_cast<float>(kExclusive ? before : sum);
+  const DF64 d;
+  const DHalf f;
+  alignas(64) double sums[kLines] = {};
+  for (int64_t k = 0; k < length; ++k, x += step, y += step) {
+    int64_t i = 0;
+    for (; i + kDoubles <= n; i += kDoubles) {
+      const auto before = hn::Load(d, sums + i), sum = hn::Add(before, hn::PromoteTo(d, hn::LoadU(f, x + i)));
+      hn::Store(sum, d, sums + i);
+      hn::StoreU(hn::DemoteTo(f, kExclusive ? before : sum), f, y + i);
+    }
+    for (; i < n; ++i) {
+      const double before = sums[i];
+      sums[i] += static_cast<double>(x[i]);
+      y[i] = static_cast<float>(kExclusive ? before : sums[i]);
     }
   }
 }
 
 void running_sum(const float* x, float* y, int64_t length, int64_t step, int64_t n, bool exclusive) {
-  exclusive ? running_sum_as<true>(x, y, length, step, n) : running_sum_as<false>(x, y, length, step, n);
+  for (int64_t i = 0; i < n; i += kLines) {
+    const int64_t lines = std::min(kLines, n - i);
+    exclusive ? running_sum_as<true>(x + i, y + i, length, step, lines)
+              : running_sum_as<false>(x + i, y + i, length, step, lines);
+  }
 }
 
 template <typename T, typename U>

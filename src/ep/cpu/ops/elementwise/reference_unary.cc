@@ -84,6 +84,8 @@ Result<RefImpl> make_function(RefNode& node) {
 
 // --- others ---
 
+struct Not {};
+
 // Op::apply(x) on Compute<X>; Y is the output's element type.
 template <typename Op, typename X, typename Y>
 void loop(const void* x, void* y, int64_t count, double, double) {
@@ -94,8 +96,12 @@ void loop(const void* x, void* y, int64_t count, double, double) {
     integer_table().is_beyond16(&from->bits, X(std::numeric_limits<float>::infinity()).bits, &to->bits, count);
     return;
   }
-  TENON_INDEPENDENT_LOOP
-  for (int64_t i = 0; i < count; ++i) to[i] = Y(Op::apply(static_cast<Compute<X>>(from[i])));
+  if constexpr (std::is_same_v<Op, Not>) {
+    integer_table().not8(&from->bits, &to->bits, count);
+  } else {
+    TENON_INDEPENDENT_LOOP
+    for (int64_t i = 0; i < count; ++i) to[i] = Y(Op::apply(static_cast<Compute<X>>(from[i])));
+  }
 }
 
 template <typename Op, typename Types>
@@ -130,9 +136,6 @@ Result<RefImpl> make_test(RefNode& node) {
                    select(FloatTypes(), node.inputs[0].type, []<typename T>() -> Loop { return &loop<Op, T, Bool>; }));
 }
 
-struct Not {
-  static bool apply(bool x) { return !x; }
-};
 struct BitwiseNot {
   template <typename T>
   static T apply(T x) {

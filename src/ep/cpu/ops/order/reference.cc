@@ -232,7 +232,7 @@ void scan_loop(const void* x, void* y, const AxisSpan& line, bool exclusive, boo
     }
   }
   // Neighbouring lines go side by side.
-  constexpr int64_t kLines = 256;
+  constexpr int64_t kLines = 512;
   while (begin < end) {
     const int64_t o = begin / line.inner, i = begin % line.inner;
     const int64_t lines = std::min({kLines, line.inner - i, end - begin});
