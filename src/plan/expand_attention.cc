@@ -51,9 +51,9 @@ ValueId joined(Expansion& to, ValueId a, ValueId b) {
 }
 
 // A mask of integers, 0 where a key is masked, as numbers to add to scores of `type`: of keys in each batch, or of keys
-// for each query. With one dimension it has the ends of the batches' keys; of two numbers for each batch, the second ones
-// are where the keys begin. ONNX Runtime's third form, 3 * batch + 2 numbers, begins with the ends too, and its CPU EP
-// reads no more of it.
+// for each query. With one dimension it has the ends of the batches' keys. Where it has two numbers for each batch, the
+// second ones are where the keys begin. ONNX Runtime's third form, 3 * batch + 2 numbers, begins with the ends too, and
+// its CPU EP reads no more of it.
 ValueId mask_of(Expansion& to, ValueId mask, ValueId keys, DataType type) {
   if (mask == kNoValue) return kNoValue;
   const float filter = to.attributes().find_number("mask_filter_value").value_or(kMasked);

@@ -114,7 +114,8 @@ void run_rows(const uint8_t* a, const uint8_t* b, const ByteBinary& steps, const
   const auto second = [&](int64_t i) { return kForm == Form::kOne ? hn::Zero(d) : hn::LoadU(d, b + i); };
   int64_t i = 0;
 #if HWY_ARCH_X86
-  for (; i + 4 * kLanes <= count; i += 4 * kLanes) combine_four<kForm>(a + i, kForm == Form::kOne ? b : b + i, steps, factors, y + i);
+  for (; i + 4 * kLanes <= count; i += 4 * kLanes)
+    combine_four<kForm>(a + i, kForm == Form::kOne ? b : b + i, steps, factors, y + i);
 #endif
   for (; i + kLanes <= count; i += kLanes)
     hn::StoreU(combine<kForm>(hn::LoadU(d, a + i), second(i), steps, factors), d, y + i);
