@@ -133,6 +133,10 @@ def convolutions():
     conv("Conv 3-D 3x3x3", (1, 16, 16, 28, 28), (32, 16, 3, 3, 3), pads=[1] * 6)
     conv("ConvTranspose 4x4 s2", (1, 64, 28, 28), (64, 32, 4, 4), op="ConvTranspose", pads=[1] * 4, strides=[2, 2])
     conv("ConvTranspose 1-D k16 s8", (1, 64, 200), (64, 32, 16), op="ConvTranspose", pads=[4, 4], strides=[8])
+    conv("Conv depthwise 3x3, two outputs", (1, 32, 56, 56), (64, 1, 3, 3), group=32, **same)
+    conv("Conv 3-D depthwise", (1, 32, 16, 32, 32), (32, 1, 3, 3, 3), group=32, pads=[1] * 6)
+    conv("ConvTranspose depthwise 4x4 s2", (1, 32, 56, 56), (32, 1, 4, 4), op="ConvTranspose", group=32, pads=[1] * 4,
+         strides=[2, 2])
     add("conv", "Conv 3x3, weights at run time", "Conv", [t(1, 64, 56, 56), t(64, 64, 3, 3)], **same)
     add("conv", "DeformConv 3x3", "DeformConv", [t(1, 32, 28, 28), weight(32, 32, 3, 3), t(1, 18, 28, 28)], model=19, **same)
 

@@ -1,6 +1,7 @@
 // Convolution, pooling, resize, and what else works on the blocked layout, best first.
 #include "ep/cpu/cpu_provider.h"
 #include "ep/cpu/ops/blocked_rows.h"
+#include "ep/cpu/ops/conv/channel_rows.h"
 #include "ep/cpu/ops/resize/rows.h"
 
 namespace tenon::cpu {
@@ -16,6 +17,9 @@ constexpr KernelEntry kRows[] = {
     {"tenon", "Conv", 1, kAnyVersion, "conv_direct", &match_conv_direct, &create_conv_direct},
     {"", "ConvTranspose", 1, kAnyVersion, "conv_transpose", &match_conv_transpose, &create_conv_transpose},
     {"tenon", "ConvTranspose", 1, kAnyVersion, "conv_transpose", &match_conv_transpose, &create_conv_transpose},
+    {"", "ConvTranspose", 1, kAnyVersion, "conv_transpose_rows", &nn::match_channel_rows, &nn::create_channel_rows},
+    {"tenon", "ConvTranspose", 1, kAnyVersion, "conv_transpose_rows", &nn::match_channel_rows,
+     &nn::create_channel_rows},
     {"", "ConvTranspose", 1, kAnyVersion, "conv_transpose_columns", &match_transpose_columns,
      &create_transpose_columns},
     {"tenon", "ConvTranspose", 1, kAnyVersion, "conv_transpose_columns", &match_transpose_columns,

@@ -3,6 +3,7 @@
 #include "ep/cpu/ops/attention/rows.h"
 #include "ep/cpu/ops/attention/state_rows.h"
 #include "ep/cpu/ops/contrib/experts_rows.h"
+#include "ep/cpu/ops/conv/channel_rows.h"
 #include "ep/cpu/ops/conv/columns.h"
 #include "ep/cpu/ops/conv/integer.h"
 #include "ep/cpu/ops/elementwise/rows.h"
@@ -46,6 +47,8 @@ constexpr KernelEntry kRows[] = {
     {"tenon", "QuantizedSoftmax", 1, kAnyVersion, "softmax int8", &match_quantized_softmax, &create_quantized_softmax},
     {"tenon", "QuantizedMatMul", 1, kAnyVersion, "gemm int8", &match_matmul_integer, &create_matmul_integer},
     {"tenon", "QuantizedConv", 1, kAnyVersion, "conv int8", &match_conv_integer, &create_conv_integer},
+    {"", "Conv", 1, kAnyVersion, "conv_rows", &match_channel_rows, &create_channel_rows},
+    {"tenon", "Conv", 1, kAnyVersion, "conv_rows", &match_channel_rows, &create_channel_rows},
     {"", "Conv", 1, kAnyVersion, "conv columns", &match_conv_columns, &create_conv_columns},
     {"tenon", "Conv", 1, kAnyVersion, "conv columns", &match_conv_columns, &create_conv_columns},
     {"", "ConvInteger", 10, kAnyVersion, "conv int8", &match_conv_integer, &create_conv_integer},

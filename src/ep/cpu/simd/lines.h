@@ -14,6 +14,10 @@ struct LineTable {
   void (*add_i64)(const int64_t* a, const int64_t* b, int64_t* y, int64_t n);
   // y[r][i] += x[r][i] for r < rows, i < n, with x_stride and y_stride between rows.
   void (*add_rows)(const float* x, int64_t x_stride, float* y, int64_t y_stride, int64_t rows, int64_t n);
+  // y[i] = bias + the sum of factors[t] * x[offsets[t] + i] over t < taps, i < n. Reads up to 15 floats beyond the
+  // last.
+  void (*weighted_sum)(const float* x, const int64_t* offsets, const float* factors, int64_t taps, float bias,
+                       int64_t n, float* y);
   // y[j] = the row of the largest or the smallest element of column j of x[length][inner], j < columns; of equal ones
   // the first or the last. A NaN is the extreme, whichever is asked for. Rows are counted in 32 bits.
   void (*arg_columns)(const float* x, int64_t length, int64_t inner, int64_t columns, bool largest, bool last,

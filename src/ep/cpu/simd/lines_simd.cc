@@ -64,6 +64,38 @@ void add_rows(const float* x, int64_t x_stride, float* y, int64_t y_stride, int6
   }
 }
 
+template <int kVectors>
+TENON_INLINE void weighted_block(const float* x, const int64_t* offsets, const float* factors, int64_t taps, float bias,
+                                 FW* sums) {
+  for (int j = 0; j < kVectors; ++j) sums[j] = set_wide(bias);
+  for (int64_t t = 0; t < taps; ++t) {
+    const FW factor = set_wide(factors[t]);
+    for (int j = 0; j < kVectors; ++j) sums[j] = fma8(factor, load_wide(x + offsets[t] + j * kWide), sums[j]);
+  }
+}
+
+void weighted_sum(const float* x, const int64_t* offsets, const float* factors, int64_t taps, float bias, int64_t n,
+                  float* y) {
+  constexpr int kVectors = 4;
+  int64_t i = 0;
+  for (; i + kVectors * kWide <= n; i += kVectors * kWide) {
+    FW sums[kVectors];
+    weighted_block<kVectors>(x + i, offsets, factors, taps, bias, sums);
+    for (int j = 0; j < kVectors; ++j) store_wide(y + i + j * kWide, sums[j]);
+  }
+  for (; i < n; i += kWide) {
+    FW sum[1];
+    weighted_block<1>(x + i, offsets, factors, taps, bias, sum);
+    if (i + kWide <= n) {
+      store_wide(y + i, sum[0]);
+      continue;
+    }
+    float rest[kWide];
+    store_wide(rest, sum[0]);
+    std::copy_n(rest, n - i, y + i);
+  }
+}
+
 // kVectors vectors of columns.
 template <int kVectors, bool kLargest, bool kLast>
 void arg_block(const float* x, int64_t length, int64_t inner, int64_t* y) {
@@ -250,6 +282,7 @@ const LineTable line_table = {&running_sum,
                               &add<int32_t, uint32_t>,
                               &add<int64_t, uint64_t>,
                               &add_rows,
+                              &weighted_sum,
                               &arg_columns,
                               &square_distances,
                               &find,
