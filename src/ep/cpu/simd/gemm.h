@@ -38,9 +38,9 @@ struct GemmTask {
 inline constexpr int64_t kGemmDepth = 512;
 inline constexpr int64_t kGemmNarrowRows = 4;
 // Whether a product takes less time than packing B first. Where B is transposed it is dot products, which read B again
-// for every four rows.
-inline constexpr bool gemm_takes_plain(int64_t m, int64_t k, bool trans_b) {
-  return m <= (trans_b ? (k >= 256 ? 12 : 4) : 16);
+// for every four rows; one column is best read so in any case.
+inline constexpr bool gemm_takes_plain(int64_t m, int64_t n, int64_t k, bool trans_b) {
+  return (n == 1 && trans_b) || m <= (trans_b ? (k >= 256 ? 12 : 4) : 16);
 }
 
 struct GemmTable {

@@ -87,6 +87,13 @@ void fill(const uint8_t* pattern, uint8_t* y, int64_t n) {
     for (int64_t i = 0; i < n; ++i) y[i] = pattern[i & 15];
     return;
   }
+  constexpr int64_t kShort = 1024;  // bytes whose alignment is not worth finding
+  if (n <= kShort && n % 16 == 0) {
+    const auto v = hn::LoadDup128(d, pattern);
+    for (int64_t i = 0; i + lanes <= n; i += lanes) hn::StoreU(v, d, y + i);
+    hn::StoreU(v, d, y + n - lanes);
+    return;
+  }
   uint8_t twice[32];
   for (int i = 0; i < 32; ++i) twice[i] = pattern[i & 15];
   const auto from = [&](int64_t phase) {

@@ -226,10 +226,27 @@ struct Reducer {
   }
 };
 
+// Rows of which a vector would be half empty: one element of each of kWide rows is a vector.
+constexpr int64_t kShortRow = 8;
+
+template <Reduction kReduction>
+void reduce_short_rows(const float* x, float* y, int64_t n) {
+  using R = Reducer<kReduction>;
+  alignas(64) float turned[kShortRow][kWide];
+  for (int64_t j = 0; j < kWide; ++j)
+    for (int64_t p = 0; p < n; ++p) turned[p][j] = x[j * n + p];
+  FW a = set_wide(R::kStart);
+  for (int64_t p = 0; p < n; ++p) a = R::take(a, load_wide(turned[p]));
+  store_wide(y, R::finish(a, static_cast<float>(n)));
+}
+
 template <Reduction kReduction>
 void reduce_rows_as(const float* x, float* y, int64_t rows, int64_t n) {
   using R = Reducer<kReduction>;
-  for (int64_t row = 0; row < rows; ++row, x += n) {
+  int64_t row = 0;
+  for (; n <= kShortRow && row + kWide <= rows; row += kWide, x += kWide * n)
+    reduce_short_rows<kReduction>(x, y + row, n);
+  for (; row < rows; ++row, x += n) {
     FW a = set_wide(R::kStart), b = a, c = a, d = a;
     int64_t i = 0;
     for (; i + 4 * kWide <= n; i += 4 * kWide) {

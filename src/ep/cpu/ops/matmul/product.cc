@@ -98,7 +98,7 @@ class ProductKernel final : public Kernel {
       return offset;
     };
     const auto batches = static_cast<int64_t>(p_.a_index.size());
-    plain_ = !packed_ && gemm_takes_plain(p_.m * batches / std::max<int64_t>(1, p_.b_matrices), p_.k, p_.trans_b);
+    plain_ = !packed_ && gemm_takes_plain(p_.m * batches / std::max<int64_t>(1, p_.b_matrices), p_.n, p_.k, p_.trans_b);
     if (!packed_ && !plain_) b_offset_ = take(p_.b_matrices * gemm_packed_floats(p_.k, p_.n));
     if (p_.trans_a) a_offset_ = take(p_.a_matrices * p_.m * p_.k);
     if (p_.expanded_input >= 0) c_offset_ = take(p_.m * p_.n);
@@ -245,12 +245,15 @@ ProductSplit split_product(int64_t m, int64_t n, int64_t k, int64_t batches, int
 }
 
 Result<std::unique_ptr<Kernel>> make_product(const KernelNode& node, ProductProblem problem) {
+  // A column lies as its transpose does, and fifteen of sixteen packed columns would be zeros.
+  const bool is_column = problem.n == 1 && problem.k > 1;
+  if (is_column) problem.trans_b = true;
   const int64_t packed_floats = gemm_packed_floats(problem.k, problem.n);
   const auto bytes = checked_mul<int64_t>(packed_floats, problem.b_matrices * static_cast<int64_t>(sizeof(float)));
   TENON_UNSUPPORTED_IF(!bytes || *bytes < 0, "The packed form of a {} x {} matrix overflows.", problem.k, problem.n);
   std::shared_ptr<const std::byte> packed;
   DataType type = DataType::kFloat;
-  if (const Constant* constant = constant_input(node, 1); constant != nullptr && *bytes > 0) {
+  if (const Constant* constant = constant_input(node, 1); constant != nullptr && *bytes > 0 && !is_column) {
     const int64_t row_stride = problem.trans_b ? 1 : problem.n, column_stride = problem.trans_b ? problem.k : 1;
     TENON_TRY_ASSIGN(type, packed_type(node, problem, *bytes));
     const std::string format = tenon::format("gemm_b16 {} {}x{}x{}{}", data_type_name(type), problem.b_matrices,

@@ -17,6 +17,9 @@ namespace {
 // Bytes of a chunk that is worth claiming.
 constexpr int64_t kGrainBytes = 64 << 10;
 
+// Bytes that are filled before a call has begun.
+constexpr int64_t kShortFill = 512;
+
 struct Wide {
   uint64_t low, high;
 };
@@ -188,6 +191,16 @@ void StridedCopy::run_outer(const std::byte* src, std::byte* dst, int64_t begin,
       }
     }
   };
+  if (inner_ == Inner::kRepeat && inner_dim_ * static_cast<int64_t>(element_bytes_) <= kShortFill) {
+    return with_element(element_bytes_, [&](auto element) {
+      using T = decltype(element);
+      each([&] {
+        T value;
+        std::memcpy(&value, src, sizeof(T));
+        std::fill_n(reinterpret_cast<T*>(dst), inner_dim_, value);
+      });
+    });
+  }
   // Short rows of usual sizes need no call.
   switch (inner_ == Inner::kBytes ? inner_dim_ * static_cast<int64_t>(element_bytes_) : 0) {
     case 4:
