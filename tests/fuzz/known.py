@@ -249,6 +249,10 @@ def difference(problem, feed, want, got):
             return True
         if all(a.shape == b.shape for a, b in zip(want, got)) and padding_alone_differs(node, feed, model, want[0], got[0]):
             return True
+    # ONNX Runtime does not write what comes behind the end of a sequence, where Tenon has the padding.
+    padding = next((a.i for node in nodes if node.op_type in ("GreedySearch", "Sampling") for a in node.attribute if a.name == "pad_token_id"), None)
+    if padding is not None and len(want) == 1 and want[0].shape == got[0].shape and np.all(got[0][want[0] != got[0]] == padding):
+        return True
     # Of beams whose scores are the same but for the last digit either goes on.
     if names & {"BeamSearch", "WhisperBeamSearch"} and len(want) > 1 and want[1].shape == got[1].shape and np.allclose(want[1], got[1], rtol=1e-3, atol=1e-3):
         return True
