@@ -50,6 +50,12 @@ void reduce_rows(const T* x, T* y, int64_t rows, int64_t n) {
   using R = Reducer<kReduction>;
   using Join = Reducer<R::kJoin>;
   for (int64_t row = 0; row < rows; ++row, x += n) {
+    if (n <= kDoubles) {
+      double result = R::kStart;
+      for (int64_t i = 0; i < n; ++i) result = R::take_one(result, static_cast<double>(x[i]));
+      y[row] = static_cast<T>(result);
+      continue;
+    }
     V sums[4];
     for (V& sum : sums) sum = hn::Set(DF64(), R::kStart);
     int64_t i = 0;

@@ -216,8 +216,17 @@ void StridedCopy::run_outer(const std::byte* src, std::byte* dst, int64_t begin,
     case 128:
       return each([&] { std::memcpy(dst, src, 128); });
     default:
-      return each([&] { run_inner(src, dst); });
+      break;
   }
+  constexpr int64_t kPart = 16, kShortCopy = 256;
+  if (const int64_t n = inner_dim_ * static_cast<int64_t>(element_bytes_);
+      inner_ == Inner::kBytes && n >= kPart && n <= kShortCopy) {
+    return each([&] {
+      for (int64_t i = 0; i + kPart <= n; i += kPart) std::memcpy(dst + i, src + i, kPart);
+      std::memcpy(dst + n - kPart, src + n - kPart, kPart);  // overlaps the part before it
+    });
+  }
+  each([&] { run_inner(src, dst); });
 }
 
 void StridedCopy::run(const std::byte* src, std::byte* dst, ThreadPool& pool) const {

@@ -61,31 +61,48 @@ T extreme_of_row(const T* x, int64_t length) {
   return result;
 }
 
+// Rows of which a vector would be half empty.
+constexpr int64_t kShortRow = 8;
+
 template <typename T>
 int64_t arg_of_row(const T* x, int64_t length, bool largest, bool last) {
-  // The extreme first, in vectors, then its place.
-  if constexpr (std::is_same_v<T, float>) {
-    float extreme = 0;
-    norm_table().reduce_rows(x, &extreme, 1, length, largest ? Reduction::kMax : Reduction::kMin);
-    if (extreme == extreme) return place_of(x, length, extreme, last);
-  } else if constexpr (std::is_integral_v<T>) {
+  if constexpr (std::is_integral_v<T>) {
+    // The extreme first, in vectors, then its place.
     return place_of(x, length, largest ? extreme_of_row<true>(x, length) : extreme_of_row<false>(x, length), last);
+  } else {
+    int64_t best = 0;
+    Compute<T> b = x[0];
+    for (int64_t k = 1; k < length; ++k) {
+      const Compute<T> v = x[k];
+      if (!takes_over(v, b, largest, last)) continue;
+      best = k;
+      b = v;
+    }
+    return best;
   }
-  int64_t best = 0;
-  Compute<T> b = x[0];
-  for (int64_t k = 1; k < length; ++k) {
-    const Compute<T> v = x[k];
-    if (!takes_over(v, b, largest, last)) continue;
-    best = k;
-    b = v;
-  }
-  return best;
 }
 
-// Neighbouring results go side by side, without branches.
+// Extremes of several rows in vectors, then their places.
+void arg_of_rows(const float* x, int64_t rows, int64_t length, bool largest, bool last, int64_t* y) {
+  constexpr int64_t kTogether = 64;
+  std::array<float, kTogether> extremes;
+  for (int64_t first = 0; first < rows; first += kTogether) {
+    const int64_t together = std::min(kTogether, rows - first);
+    norm_table().reduce_rows(x + first * length, extremes.data(), together, length,
+                             largest ? Reduction::kMax : Reduction::kMin);
+    for (int64_t i = 0; i < together; ++i) {
+      const float* const row = x + (first + i) * length;
+      const bool is_number = extremes[i] == extremes[i];
+      y[first + i] = is_number ? place_of(row, length, extremes[i], last) : arg_of_row(row, length, largest, last);
+    }
+  }
+}
+
+// Neighbouring results go side by side, without branches: at most so many.
+constexpr int64_t kColumns = 64;
+
 template <typename T>
 void arg_of_columns(const T* x, int64_t length, int64_t inner, int64_t columns, bool largest, bool last, int64_t* y) {
-  constexpr int64_t kColumns = 64;
   std::array<Compute<T>, kColumns> best;
   std::array<int32_t, kColumns> at;
   for (int64_t c = 0; c < columns; ++c) {
@@ -104,25 +121,47 @@ void arg_of_columns(const T* x, int64_t length, int64_t inner, int64_t columns, 
   for (int64_t c = 0; c < columns; ++c) y[c] = at[c];
 }
 
+// The same, in vectors where there are some.
+template <typename T>
+void arg_columns(const T* x, const ArgReduceDesc& desc, int64_t inner, int64_t columns, int64_t* y) {
+  const bool largest = desc.largest, last = desc.select_last_index;
+  if constexpr (std::is_same_v<T, float>) {
+    line_table().arg_columns(x, desc.length, inner, columns, largest, last, y);
+  } else {
+    arg_of_columns(x, desc.length, inner, columns, largest, last, y);
+  }
+}
+
+// Short rows become columns.
+template <typename T>
+void arg_of_short_rows(const T* x, const ArgReduceDesc& desc, int64_t rows, int64_t* y) {
+  std::array<T, kShortRow * kColumns> turned;
+  for (int64_t row = 0; row < rows; row += kColumns) {
+    const int64_t columns = std::min(kColumns, rows - row);
+    for (int64_t k = 0; k < desc.length; ++k)
+      for (int64_t j = 0; j < columns; ++j) turned[k * kColumns + j] = x[(row + j) * desc.length + k];
+    arg_columns(turned.data(), desc, kColumns, columns, y + row);
+  }
+}
+
 template <typename T>
 void arg_loop(const void* x, int64_t* y, const ArgReduceDesc& desc, int64_t begin, int64_t end) {
-  constexpr int64_t kColumns = 64;
   const int64_t length = desc.length, inner = desc.inner;
   const bool largest = desc.largest, last = desc.select_last_index;
+  if (inner == 1) {
+    const T* const from = static_cast<const T*>(x) + begin * length;
+    if (length <= kShortRow) return arg_of_short_rows(from, desc, end - begin, y + begin);
+    if constexpr (std::is_same_v<T, float>) {
+      arg_of_rows(from, end - begin, length, largest, last, y + begin);
+    } else {
+      for (int64_t i = 0; i < end - begin; ++i) y[begin + i] = arg_of_row(from + i * length, length, largest, last);
+    }
+    return;
+  }
   while (begin < end) {
     const int64_t o = begin / inner, i = begin % inner;
-    const T* from = static_cast<const T*>(x) + o * length * inner + i;
-    if (inner == 1) {
-      y[begin++] = arg_of_row(from, length, largest, last);
-      continue;
-    }
     const int64_t columns = std::min({kColumns, inner - i, end - begin});
-    if constexpr (std::is_same_v<T, float>) {
-      line_table().arg_columns(from, length, inner, columns, largest, last, y + begin);
-      begin += columns;
-      continue;
-    }
-    arg_of_columns(from, length, inner, columns, largest, last, y + begin);
+    arg_columns(static_cast<const T*>(x) + o * length * inner + i, desc, inner, columns, y + begin);
     begin += columns;
   }
 }

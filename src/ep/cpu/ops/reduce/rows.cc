@@ -105,6 +105,7 @@ class ReduceKernel final : public Kernel {
   // Where elements or results are float16 or bfloat16: parts of a row, or of some columns.
   Status run_narrow(KernelContext& context) const {
     const Pass& p = p_.last;
+    if (p.inner == 1 && 2 * p.n <= kLongestNarrowRow) return run_narrow_rows(context);
     const int64_t width = std::min(kNarrowColumns, p.inner), parts = (p.inner + width - 1) / width;
     const int64_t grain = std::max<int64_t>(1, kGrain / (p.n * width));
     context.pool->parallel_for(p.outer * parts, grain, [&](int64_t begin, int64_t end) {
@@ -121,6 +122,22 @@ class ReduceKernel final : public Kernel {
         float* const y = begin_floats(to_, context.outputs[0], at, results);
         if (y != results) std::copy_n(results, columns, y);
         end_floats(to_, context.outputs[0], at, columns, results);
+      }
+    });
+    return {};
+  }
+
+  // Several rows at a time, as many as are widened together.
+  Status run_narrow_rows(KernelContext& context) const {
+    const int64_t n = p_.last.n, most = std::min(kLongestNarrowRow / n, kNarrowColumns);
+    context.pool->parallel_for(p_.last.outer, std::max<int64_t>(1, kGrain / n), [&](int64_t begin, int64_t end) {
+      alignas(64) float in[kLongestNarrowRow], results[kNarrowColumns];
+      for (int64_t row = begin; row < end; row += most) {
+        const int64_t rows = std::min(most, end - row);
+        float* const y = begin_floats(to_, context.outputs[0], row, results);
+        norm_table().reduce_rows(read_floats(from_, context.inputs[0], row * n, rows * n, in), y, rows, n, reduction_);
+        if (log_) logarithms(y, rows);
+        end_floats(to_, context.outputs[0], row, rows, y);
       }
     });
     return {};
