@@ -279,11 +279,11 @@ struct AsyncRun {
 
 void finish_async(void* user_data, OrtValue**, size_t, OrtStatus* status) noexcept {
   if (Py_IsInitialized() == 0) return;
-  const nb::gil_scoped_acquire locked;
+  const Locked locked;
   const std::unique_ptr<AsyncRun> run(static_cast<AsyncRun*>(user_data));
+  nb::list results;
+  std::string message;
   try {
-    nb::list results;
-    std::string message;
     if (status != nullptr) {
       message = take_message(status);
     } else {
@@ -296,6 +296,8 @@ void finish_async(void* user_data, OrtValue**, size_t, OrtStatus* status) noexce
   } catch (const std::exception& error) {
     PyErr_SetString(PyExc_RuntimeError, error.what());
     PyErr_WriteUnraisable(run->callback.ptr());
+  } catch (abi::__forced_unwind&) {  // the callback gave the lock away and wants it back
+    stop_thread();
   }
 }
 

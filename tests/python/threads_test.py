@@ -160,7 +160,7 @@ if {way!r} == "a daemon thread runs":
 elif {way!r} == "a daemon thread waits":
     threading.Thread(target=lambda: run(waits=[timeline.fence(1)]), daemon=True).start()
 elif {way!r} == "run_async is under way":
-    for i in range(4):
+    for i in range(100):  # so that some end while the interpreter is taken down
         session.run_async(None, {{"x": x}}, lambda *results: None, i)
 else:
     atexit.register(session.run, None, {{"x": x}})
