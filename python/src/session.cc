@@ -237,7 +237,8 @@ nb::object run_plain(Loaded& loaded, nb::handle output_names, nb::handle feed) {
     if (PyUnicode_Check(name) == 0 || !is_array(array)) return {};
     const size_t index = find_name(loaded.input_names, name, i);
     if (index == kNotFound) return {};
-    std::optional<Tensor> view = view_of(array, /*owned=*/false);
+    std::optional<Tensor> view =
+        infos[index].type == DataType::kString ? plain_strings_of(array) : view_of(array, /*owned=*/false);
     if (!view || !fits(infos[index], *view)) return {};
     if (!binding.bind_input(index, *std::move(view)).ok()) return {};
   }
