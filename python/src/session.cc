@@ -258,7 +258,8 @@ nb::object run_plain(Loaded& loaded, nb::handle output_names, nb::handle feed) {
     status = loaded.core->run(binding, {.report = &lease.report()});
   }
   keep_copies(loaded, lease.report().copies);
-  check(status);
+  if (!status.ok()) [[unlikely]]
+    raise(static_cast<OrtErrorCode>(error_code_of_run(status)), status.message());
   const size_t count = all ? loaded.output_names.size() : wanted.size();
   nb::list results = nb::steal<nb::list>(PyList_New(static_cast<Py_ssize_t>(count)));
   for (size_t i = 0; i < count; ++i) {
