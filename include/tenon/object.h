@@ -35,6 +35,9 @@ class TENON_API Object : public std::enable_shared_from_this<Object> {
   static ObjectRef sequence(std::vector<ObjectRef> elements);
   // Errors: keys that are no vector of strings or integers, values that are no tensor, different numbers of both.
   static Result<ObjectRef> map(Tensor keys, Tensor values);
+  // A sequence of maps with the same keys, one a row of `values`: the maps are made when elements() is first asked for.
+  // Errors: those of map(), and values that are no matrix with a column for each key.
+  static Result<ObjectRef> maps(Tensor keys, Tensor values);
   // `sequence` with one more element. Where `sequence` was made so with the same `batch`, both share their memory: a
   // batch belongs to one thread at a time.
   static ObjectRef appended(const Object& sequence, ObjectRef element, uint64_t batch);
@@ -43,15 +46,23 @@ class TENON_API Object : public std::enable_shared_from_this<Object> {
   const Tensor& as_tensor() const { return tensor_; }
   // Of a sequence its elements; of a map a tensor of keys and a tensor of values.
   std::span<const ObjectRef> elements() const {
+    if (rows_ != nullptr) return made_of_rows();
     return elements_ == nullptr ? std::span<const ObjectRef>() : std::span(*elements_).first(count_);
   }
+  // Of a sequence by maps() what it was made of, for callers that can do without its elements; null for others.
+  const Tensor* map_keys() const;
+  const Tensor* map_values() const;
 
  private:
+  struct Rows;
+  std::span<const ObjectRef> made_of_rows() const;
+
   ObjectKind kind_ = ObjectKind::kTensor;
   Tensor tensor_;
   std::shared_ptr<std::vector<ObjectRef>> elements_;
   size_t count_ = 0;
-  uint64_t batch_ = 0;  // 0: elements_ is not extended
+  uint64_t batch_ = 0;          // 0: elements_ is not extended
+  std::shared_ptr<Rows> rows_;  // of maps()
 };
 
 // Takes the texts. Errors: a shape with another number of elements.

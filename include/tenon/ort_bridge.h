@@ -34,4 +34,7 @@ TENON_API Result<Tensor> tensor_of(const OrtValue* value);
 // for null, and for a fence without a timeline.
 TENON_API Status set_run_fences(OrtRunOptions* options, std::span<const Fence> waits, std::span<const Fence> signals);
 
+// The OrtErrorCode with which functions of the C ABI say that a run has failed so.
+TENON_API int error_code_of_run(const Status& status) noexcept;
+
 }  // namespace tenon

@@ -108,11 +108,35 @@ std::string text_of(nb::handle element) {
 
 Tensor string_tensor_of(nb::handle array) {
   const Shape shape = shape_of(as_array(array), "An array of strings");
-  nb::object elements = array.attr("ravel")().attr("tolist")();
   std::vector<std::string> texts;
+  nb::object elements = array.attr("ravel")().attr("tolist")();
   texts.reserve(nb::len(elements));
   for (nb::handle element : elements) texts.push_back(text_of(element));
   return unwrap(string_tensor(std::move(texts), shape));
+}
+
+// numpy's fixed-width text: UCS4, filled up with zeros. False for what is no character.
+bool append_ucs4(const uint32_t* codes, size_t count, std::string& text) {
+  while (count > 0 && codes[count - 1] == 0) --count;
+  for (size_t i = 0; i < count; ++i) {
+    const uint32_t code = codes[i];
+    const auto tail = [&](int shift) { text += static_cast<char>(0x80 | (code >> shift & 0x3F)); };
+    if (code < 0x80) {
+      text += static_cast<char>(code);
+    } else if (code < 0x800) {
+      text += static_cast<char>(0xC0 | code >> 6);
+      tail(0);
+    } else if (code < 0x10000) {
+      if (code >= 0xD800 && code < 0xE000) return false;
+      text += static_cast<char>(0xE0 | code >> 12);
+      tail(6), tail(0);
+    } else {
+      if (code > 0x10FFFF) return false;
+      text += static_cast<char>(0xF0 | code >> 18);
+      tail(12), tail(6), tail(0);
+    }
+  }
+  return true;
 }
 
 // numpy gives a new reference to an array of `dtype` (stolen; null: its own choice) that C code can read.
@@ -242,8 +266,27 @@ nb::object map_to_python(const Object& map, const Tensor*& known, std::vector<nb
   return made;
 }
 
+// The dictionaries of a sequence of maps with the same keys; a row of its values each.
+nb::object map_rows_to_python(const Tensor& key_tensor, const Tensor& values) {
+  const std::vector<nb::object> keys = elements_of(key_tensor);
+  const std::vector<nb::object> numbers = elements_of(values);
+  const int64_t rows = values.shape()[0];
+  nb::object made = nb::steal(PyList_New(static_cast<Py_ssize_t>(rows)));
+  if (!made.is_valid()) throw nb::python_error();
+  auto number = numbers.begin();
+  for (int64_t row = 0; row < rows; ++row) {
+    PyObject* map = PyDict_New();
+    if (map == nullptr) throw nb::python_error();
+    PyList_SetItem(made.ptr(), static_cast<Py_ssize_t>(row), map);  // the list's from here
+    for (const nb::object& key : keys)
+      if (PyDict_SetItem(map, key.ptr(), (number++)->ptr()) != 0) throw nb::python_error();
+  }
+  return made;
+}
+
 nb::object object_to_python(const Object& object) {
   if (object.kind() == ObjectKind::kTensor) return to_python(object.as_tensor());
+  if (object.map_keys() != nullptr) return map_rows_to_python(*object.map_keys(), *object.map_values());
   const Tensor* known = nullptr;
   std::vector<nb::object> keys;
   if (object.kind() == ObjectKind::kMap) return map_to_python(object, known, keys);
@@ -360,6 +403,34 @@ std::optional<Tensor> view_of(nb::handle object, bool owned) {
                                      owned ? keep_alive(object) : nullptr);
   if (!view.ok()) return std::nullopt;
   return PyArray_ISWRITEABLE(array) ? *std::move(view) : view->as_read_only();
+}
+
+std::optional<Tensor> plain_strings_of(nb::handle object) {
+  PyArrayObject* const array = as_array(object);
+  const int type = PyArray_TYPE(array);
+  if ((type != NPY_OBJECT && type != NPY_UNICODE) || !PyArray_ISCARRAY_RO(array) ||
+      PyArray_NDIM(array) > Shape::kMaxRank)
+    return std::nullopt;
+  std::vector<std::string> texts(static_cast<size_t>(PyArray_SIZE(array)));
+  if (type == NPY_OBJECT) {
+    auto* const* element = static_cast<PyObject* const*>(PyArray_DATA(array));
+    for (std::string& text : texts) {
+      PyObject* const from = *element++;
+      if (from == nullptr || PyUnicode_Check(from) == 0) return std::nullopt;
+      Py_ssize_t size = 0;
+      const char* bytes = PyUnicode_AsUTF8AndSize(from, &size);
+      if (bytes == nullptr) throw nb::python_error();
+      text.assign(bytes, static_cast<size_t>(size));
+    }
+  } else {
+    const size_t width = texts.empty() ? 0 : static_cast<size_t>(PyArray_NBYTES(array)) / 4 / texts.size();
+    const auto* codes = static_cast<const uint32_t*>(PyArray_DATA(array));
+    for (std::string& text : texts) {
+      if (!append_ucs4(codes, width, text)) return std::nullopt;
+      codes += width;
+    }
+  }
+  return unwrap(string_tensor(std::move(texts), shape_of(array, "An array of strings")));
 }
 
 Tensor tensor_of_array(nb::handle array, bool* copied) {

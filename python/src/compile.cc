@@ -24,13 +24,15 @@ OrtStatus* failed(nb::python_error& error) {
 // Calls `body`, which may call Python, from a thread of the library's.
 template <typename Body>
 OrtStatus* in_python(Body&& body) noexcept {
-  const nb::gil_scoped_acquire locked;
+  const Locked locked;
   try {
     return body();
   } catch (nb::python_error& error) {
     return failed(error);
   } catch (const std::exception& error) {
     return api().CreateStatus(ORT_FAIL, error.what());
+  } catch (abi::__forced_unwind&) {  // the function gave the lock away and wants it back
+    stop_thread();
   }
 }
 

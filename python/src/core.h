@@ -79,9 +79,31 @@ using OwnedBinding = Owned<OrtIoBinding, &OrtApi::ReleaseIoBinding>;
 using OwnedMemoryInfo = Owned<OrtMemoryInfo, &OrtApi::ReleaseMemoryInfo>;
 using OwnedTypeInfo = Owned<OrtTypeInfo, &OrtApi::ReleaseTypeInfo>;
 
-// Other Python threads run while one lives. A thread that comes back when the interpreter is being finalized is not let
-// in any more: up to CPython 3.13 pthread_exit unwinds it, which no destructor survives, so it stops here for good
-// instead.
+// A thread that wants the interpreter's lock when that is being finalized is not let in any more: up to CPython 3.13
+// pthread_exit unwinds it, which no destructor and no noexcept function survives. So it stops where it is for good.
+[[noreturn]] inline void stop_thread() {
+  for (;;) ::pause();
+}
+
+// The interpreter's lock, for a thread of the library's.
+class Locked {
+ public:
+  Locked() {
+    try {
+      state_ = PyGILState_Ensure();
+    } catch (abi::__forced_unwind&) {
+      stop_thread();
+    }
+  }
+  Locked(const Locked&) = delete;
+  Locked& operator=(const Locked&) = delete;
+  ~Locked() { PyGILState_Release(state_); }
+
+ private:
+  PyGILState_STATE state_{};
+};
+
+// Other Python threads run while one lives.
 class Unlocked {
  public:
   Unlocked() : state_(PyEval_SaveThread()) {}
@@ -91,7 +113,7 @@ class Unlocked {
     try {
       PyEval_RestoreThread(state_);
     } catch (abi::__forced_unwind&) {
-      for (;;) ::pause();
+      stop_thread();
     }
   }
 

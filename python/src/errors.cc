@@ -109,7 +109,7 @@ std::shared_ptr<const void> keep_alive(nb::handle object) {
   Py_INCREF(object.ptr());
   return {object.ptr(), [](const void* kept) {
             if (Py_IsInitialized() == 0) return;  // the interpreter is gone, and its objects with it
-            const nb::gil_scoped_acquire locked;
+            const Locked locked;
             Py_DECREF(static_cast<PyObject*>(const_cast<void*>(kept)));
           }};
 }

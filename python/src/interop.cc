@@ -75,6 +75,22 @@ Value import_array(nb::handle array) {
   return Value(*std::move(view));
 }
 
+// Memory that a CUDA device addresses; a pinned page of the host's is plain host memory. `owner` lives as long.
+Value import_cuda(uintptr_t address, const std::vector<int64_t>& dims, nb::handle dtype, bool read_only, int ordinal,
+                  bool on_host, bool managed, nb::handle owner) {
+  const DataType type = element_type_from(dtype);
+  const Shape shape = shape_of_dims(dims);
+  MemorySpace space;
+  if (!on_host)
+    space = {.device_type = DeviceType::kGpu,
+             .kind = managed ? MemoryKind::kHostAccessible : MemoryKind::kDefault,
+             .vendor_id = kNvidia,
+             .device_id = ordinal};
+  Tensor view = unwrap(Tensor::view(type, shape, reinterpret_cast<void*>(address),
+                                    unwrap(tensor_size_bytes(type, shape)), keep_alive(owner), space));
+  return Value(read_only ? view.as_read_only() : std::move(view));
+}
+
 // The same memory with another type, shape or offset.
 Value reshaped(const Value& value, const std::vector<int64_t>& dims, nb::handle element_type, size_t offset_bytes) {
   const Tensor& tensor = value.tensor();
@@ -89,7 +105,7 @@ Value reshaped(const Value& value, const std::vector<int64_t>& dims, nb::handle 
   Tensor made = offset_bytes == 0
                     ? unwrap(tensor.reinterpret(type, shape))
                     : unwrap(Tensor::view(type, shape, static_cast<std::byte*>(tensor.data()) + offset_bytes,
-                                          tensor.size_bytes() - offset_bytes, tensor.owner()));
+                                          tensor.size_bytes() - offset_bytes, tensor.owner(), tensor.space()));
   return Value(tensor.read_only() ? made.as_read_only() : std::move(made));
 }
 
@@ -279,6 +295,8 @@ void bind_interop(nb::module_& m) {
   m.def("_import_fd", &import_fd, arg("fd"), arg("shape"), arg("element_type"), arg("offset_bytes"), arg("writable"),
         arg("name"));
   m.def("_import_array", &import_array, arg("array"));
+  m.def("_import_cuda", &import_cuda, arg("address"), arg("shape"), arg("element_type"), arg("read_only"),
+        arg("ordinal"), arg("on_host"), arg("managed"), arg("owner"));
   m.def("_import_arrow", &import_arrow, arg("schema"), arg("array"), arg("name"));
   m.def("_reshaped", &reshaped, arg("value"), arg("shape"), arg("element_type").none(), arg("offset_bytes"));
   m.def("_as_read_only", [](const Value& value) { return Value(value.tensor().as_read_only()); }, arg("value"));

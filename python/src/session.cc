@@ -237,7 +237,8 @@ nb::object run_plain(Loaded& loaded, nb::handle output_names, nb::handle feed) {
     if (PyUnicode_Check(name) == 0 || !is_array(array)) return {};
     const size_t index = find_name(loaded.input_names, name, i);
     if (index == kNotFound) return {};
-    std::optional<Tensor> view = view_of(array, /*owned=*/false);
+    std::optional<Tensor> view =
+        infos[index].type == DataType::kString ? plain_strings_of(array) : view_of(array, /*owned=*/false);
     if (!view || !fits(infos[index], *view)) return {};
     if (!binding.bind_input(index, *std::move(view)).ok()) return {};
   }
@@ -257,7 +258,8 @@ nb::object run_plain(Loaded& loaded, nb::handle output_names, nb::handle feed) {
     status = loaded.core->run(binding, {.report = &lease.report()});
   }
   keep_copies(loaded, lease.report().copies);
-  check(status);
+  if (!status.ok()) [[unlikely]]
+    raise(static_cast<OrtErrorCode>(error_code_of_run(status)), status.message());
   const size_t count = all ? loaded.output_names.size() : wanted.size();
   nb::list results = nb::steal<nb::list>(PyList_New(static_cast<Py_ssize_t>(count)));
   for (size_t i = 0; i < count; ++i) {
@@ -279,11 +281,11 @@ struct AsyncRun {
 
 void finish_async(void* user_data, OrtValue**, size_t, OrtStatus* status) noexcept {
   if (Py_IsInitialized() == 0) return;
-  const nb::gil_scoped_acquire locked;
+  const Locked locked;
   const std::unique_ptr<AsyncRun> run(static_cast<AsyncRun*>(user_data));
+  nb::list results;
+  std::string message;
   try {
-    nb::list results;
-    std::string message;
     if (status != nullptr) {
       message = take_message(status);
     } else {
@@ -296,6 +298,8 @@ void finish_async(void* user_data, OrtValue**, size_t, OrtStatus* status) noexce
   } catch (const std::exception& error) {
     PyErr_SetString(PyExc_RuntimeError, error.what());
     PyErr_WriteUnraisable(run->callback.ptr());
+  } catch (abi::__forced_unwind&) {  // the callback gave the lock away and wants it back
+    stop_thread();
   }
 }
 

@@ -168,19 +168,63 @@ void update(Value& value, nb::handle data) {
   check(status);
 }
 
+// DLPack's numbers for kinds of devices.
+constexpr int kOnCpu = 1, kOnCuda = 2, kOnCudaManaged = 13;
+using DlpackDevice = std::pair<int, int>;
+
+// A kind may come as an enumeration.
+DlpackDevice dlpack_device_of(nb::handle pair) {
+  return {nb::cast<int>(nb::int_(pair[nb::int_(0)])), nb::cast<int>(nb::int_(pair[nb::int_(1)]))};
+}
+
+std::string text_of(const DlpackDevice& device) {
+  return "(" + std::to_string(device.first) + ", " + std::to_string(device.second) + ")";
+}
+
+DlpackDevice device_of(const Tensor& tensor) {
+  if (devices_are_memory_compatible(tensor.space(), MemorySpace())) return {kOnCpu, 0};
+  if (tensor.space().vendor_id == kNvidia) return {kOnCuda, tensor.space().device_id};
+  raise(PyExc_BufferError, "DLPack has no device for memory in " + tensor.space().to_string() + ".");
+}
+
+// The array API's streams. Nothing is queued for any of them: a run that has returned has written its outputs.
+void check_stream(nb::handle stream, const DlpackDevice& device) {
+  if (is_none(stream)) return;
+  if (device.first == kOnCpu)
+    raise(PyExc_ValueError, "A tensor in host memory has no stream: __dlpack__ takes stream=None for it.");
+  const auto number = nb::cast<int64_t>(nb::int_(stream));
+  if (number < -1 || number == 0)
+    raise(PyExc_ValueError, "__dlpack__ takes None, -1, 1, 2 or a stream's address for a CUDA device, and stream is " +
+                                std::to_string(number) + ".");
+}
+
+Value copy_on(const Tensor& tensor, const DlpackDevice& device) {
+  const Shape& shape = tensor.shape();
+  const Device target = make_device(device.first == kOnCpu ? "cpu" : "cuda", device.second, -1);
+  Value made = value_on(target, {shape.begin(), shape.end()}, tensor.type());
+  Status status;
+  {
+    const Unlocked unlocked;
+    status = tenon::copy(made.tensor(), tensor);
+  }
+  check(status);
+  return made;
+}
+
 nb::object to_dlpack(const Value& value, nb::handle stream, nb::handle max_version, nb::handle device,
                      nb::handle copy) {
   Tensor tensor = dense(value, "__dlpack__");
-  if (!is_none(stream) && devices_are_memory_compatible(tensor.space(), MemorySpace()))
-    raise(PyExc_ValueError, "A tensor in host memory has no stream: __dlpack__ takes stream=None for it.");
-  if (!is_none(device) && nb::cast<std::pair<int, int>>(nb::make_tuple(device[nb::int_(0)], device[nb::int_(1)])) !=
-                              std::pair<int, int>(1, 0))
-    raise(PyExc_BufferError, "The tensor is in host memory, and __dlpack__ exports it there alone (dl_device=(1, 0)).");
-  if (!is_none(copy) && nb::cast<bool>(copy)) {
-    Tensor made = unwrap(Tensor::allocate(tensor.type(), tensor.shape()));
-    check(tenon::copy(made, tensor));
-    tensor = std::move(made);
-  }
+  const DlpackDevice here = device_of(tensor);
+  check_stream(stream, here);
+  const DlpackDevice there = is_none(device) ? here : dlpack_device_of(device);
+  if (there != here && there != DlpackDevice{kOnCpu, 0})
+    raise(PyExc_BufferError, "The tensor is in " + std::string(here.first == kOnCpu ? "host memory" : "device memory") +
+                                 ", and __dlpack__ exports it there (dl_device=" + text_of(here) +
+                                 ") or copies it to the host (dl_device=(1, 0)), not to " + text_of(there) + ".");
+  const bool may_copy = is_none(copy) || nb::cast<bool>(copy);
+  if (there != here && !may_copy)
+    raise(PyExc_BufferError, "The tensor is in device memory, and copy=False asks for it in the host's.");
+  if (there != here || (!is_none(copy) && may_copy)) tensor = copy_on(tensor, there).tensor();
   const bool versioned = !is_none(max_version) && nb::cast<int>(max_version[nb::int_(0)]) >= 1;
   if (versioned) {
     DLManagedTensorVersioned* managed = unwrap(tensor_to_dlpack_versioned(tensor));
@@ -200,22 +244,33 @@ nb::object to_dlpack(const Value& value, nb::handle stream, nb::handle max_versi
 }
 
 nb::tuple dlpack_device(const Value& value) {
-  const Tensor& tensor = dense(value, "__dlpack_device__");
-  if (devices_are_memory_compatible(tensor.space(), MemorySpace())) return nb::make_tuple(1, 0);
-  constexpr uint32_t kNvidia = 0x10de;
-  if (tensor.space().vendor_id == kNvidia) return nb::make_tuple(2, tensor.space().device_id);
-  raise(PyExc_BufferError, "DLPack has no device for memory in " + tensor.space().to_string() + ".");
+  const DlpackDevice device = device_of(dense(value, "__dlpack_device__"));
+  return nb::make_tuple(device.first, device.second);
 }
 
-// The producer's capsule, with a version where it knows them.
+// The producer's capsule, with a version where it knows them, when its work on the memory is done: it lets the stream
+// that it is given wait for that work.
 nb::object capsule_of(nb::handle data) {
   if (!nb::hasattr(data, "__dlpack__")) return nb::borrow(data);
+  nb::dict arguments;
+  nb::object streams, ordinal;
+  if (nb::hasattr(data, "__dlpack_device__")) {
+    const DlpackDevice device = dlpack_device_of(data.attr("__dlpack_device__")());
+    if (device.first == kOnCuda || device.first == kOnCudaManaged) {
+      streams = nb::module_::import_("tenon._cuda");
+      ordinal = nb::int_(device.second);
+      arguments["stream"] = streams.attr("stream")(ordinal);
+    }
+  }
+  nb::object capsule;
   try {
-    return data.attr("__dlpack__")(nb::arg("max_version") = nb::make_tuple(1, 0));
+    capsule = data.attr("__dlpack__")(nb::arg("max_version") = nb::make_tuple(1, 0), **arguments);
   } catch (nb::python_error& error) {
     if (!error.matches(PyExc_TypeError)) throw;
   }
-  return data.attr("__dlpack__")();
+  if (!capsule.is_valid()) capsule = data.attr("__dlpack__")(**arguments);
+  if (streams.is_valid()) streams.attr("wait")(ordinal, arguments["stream"]);
+  return capsule;
 }
 
 Value from_dlpack(nb::handle data) {

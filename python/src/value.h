@@ -36,6 +36,8 @@ class Value {
   SparseRef sparse_;  // null: dense
 };
 
+inline constexpr uint32_t kNvidia = 0x10de;
+
 // Where tensors are put: (type, vendor, id, memory), as OrtDevice.make names it.
 struct Device {
   int type = 0;

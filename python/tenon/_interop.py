@@ -2,13 +2,41 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from tenon import _core
+from tenon import _core, _cuda
 from tenon._core import OrtValue
+
+
+def _on_cuda(source: Any) -> OrtValue:
+    """Memory that an object of the CUDA array interface names; when this returns, the producer's work on it is done."""
+    interface = source.__cuda_array_interface__
+    shape, dtype = tuple(interface["shape"]), np.dtype(interface["typestr"])
+    address, read_only = interface["data"]
+    strides, dense = interface.get("strides"), [dtype.itemsize] * len(shape)
+    for axis in range(len(shape) - 2, -1, -1):
+        dense[axis] = dense[axis + 1] * shape[axis + 1]
+    size_bytes = math.prod(shape) * dtype.itemsize
+    if size_bytes and strides and any(n != 1 and s != d for n, s, d in zip(shape, strides, dense)):
+        raise ValueError(
+            f"The CUDA array of shape {shape} has strides of {tuple(strides)} bytes; memory is used in place where it is "
+            f"contiguous, here with {tuple(dense)}."
+        )
+    if interface.get("mask") is not None:
+        raise ValueError("The CUDA array has a mask, which no tensor can hold.")
+    if not dtype.isnative or dtype.kind not in "biufc":
+        raise ValueError(f"The CUDA array has elements of the type {dtype.str}; tensors have native numbers.")
+    ordinal, on_host, managed = _cuda.memory_of(address) if size_bytes else (0, False, False)
+    stream = interface.get("stream")
+    if stream is not None:
+        if stream <= 0:
+            raise ValueError(f"The CUDA array names the stream {stream}; the interface has 1, 2, handles and None.")
+        _cuda.wait(ordinal, stream)
+    return _core._import_cuda(address, list(shape), dtype, bool(read_only), ordinal, on_host, managed, source)
 
 
 def _in_place(source: Any, name: str) -> OrtValue:
@@ -22,12 +50,14 @@ def _in_place(source: Any, name: str) -> OrtValue:
         return _core._import_arrow(schema, array, name)
     if hasattr(source, "__dlpack__"):
         return OrtValue.from_dlpack(source)
+    if hasattr(source, "__cuda_array_interface__"):
+        return _on_cuda(source)
     buffer = getattr(source, "buf", source)  # multiprocessing.shared_memory.SharedMemory has its bytes there
     try:
         view = memoryview(buffer)
     except TypeError:
         raise TypeError(
-            f"import_memory takes an fd, an array, an object with a buffer, DLPack or Arrow, and this is {source!r}."
+            f"import_memory takes an fd, an array, an object with a buffer, DLPack, Arrow or the CUDA array interface, and this is {source!r}."
         ) from None
     return _core._import_array(np.asarray(view))
 
@@ -45,8 +75,9 @@ def import_memory(
 
     source: an fd that can be mapped (memfd, POSIX shared memory, a file), which stays the caller's; a numpy array;
         multiprocessing.shared_memory.SharedMemory, mmap, bytes or another object with a buffer; an object with __dlpack__
-        (torch tensors, on their device) or with __arrow_c_array__ (a column of numbers, of fixed-size lists, of
-        arrow.fixed_shape_tensor).
+        (torch tensors, on the CPU or a CUDA device), with __cuda_array_interface__ (CuPy's and Numba's arrays) or with
+        __arrow_c_array__ (a column of numbers, of fixed-size lists, of arrow.fixed_shape_tensor). Of a CUDA device's
+        memory the call waits until the producer's work on it is done.
     shape, element_type: of the tensor; needed for an fd, otherwise what `source` says. The type is numpy's or ONNX's number.
     offset_bytes: where in the memory the tensor begins.
     writable: None as the source says (an fd: True); False makes the value read-only. Arrow's memory is read-only.
@@ -54,7 +85,8 @@ def import_memory(
 
     The value keeps the source alive: close a SharedMemory after its values and their arrays are gone.
     Errors: ValueError for memory that cannot be used in place (strides, byte order, nulls), that is too small, or read-only
-    and asked for with writable=True; TypeError for an object without memory.
+    and asked for with writable=True; TypeError for an object without memory; RuntimeError for a CUDA device's memory without
+    its driver.
     """
     if isinstance(source, int) and not isinstance(source, bool):
         if shape is None or element_type is None:

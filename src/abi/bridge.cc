@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "abi/objects/run_options.h"
+#include "abi/objects/status.h"
 #include "abi/objects/value_tensor.h"
 #include "abi/session.h"
 #include "base/status.h"
@@ -24,6 +25,8 @@ Result<Tensor> tensor_of(const OrtValue* value) {
   TENON_TRY_ASSIGN(Tensor tensor, abi::to_tensor(*value, /*as_object=*/false));
   return value->read_only_import != nullptr ? tensor.as_read_only() : tensor;
 }
+
+int error_code_of_run(const Status& status) noexcept { return abi::run_code(status); }
 
 Status set_run_fences(OrtRunOptions* options, std::span<const Fence> waits, std::span<const Fence> signals) {
   TENON_INVALID_IF(options == nullptr, "There are no run options: they are null.");

@@ -339,7 +339,7 @@ OrtStatus* run_with_options(OrtSession& session, CoreSession& core, Binding& bin
   const bool terminated = options != nullptr && options->terminate.load(std::memory_order_relaxed);
   if (terminated && status.code() == StatusCode::kCancelled && !remembered_code(status))
     return make_ort_status(ORT_FAIL, "Exiting due to terminate flag being set to true.");
-  return to_ort(status);
+  return to_ort(status, run_code(status));
 }
 
 OrtStatus* run_core(OrtSession& session, const std::shared_ptr<CoreSession>& core, const RunCall& call) {
@@ -406,7 +406,7 @@ OrtStatus* run_binding(OrtSession& session, CoreSession& core, Binding& binding,
     const Status status = core.core->run(binding, RunOptions());
     if (status.ok()) [[likely]]
       return nullptr;
-    return to_ort(status);
+    return to_ort(status, run_code(status));
   });
 }
 

@@ -173,6 +173,19 @@ Result<Binding> make_unguarded_binding(CoreSession& core) {
   return own != nullptr ? own->make_unguarded_binding() : core.core->make_binding();
 }
 
+// Faults of a model for which the reference has another code, by what the core says of them.
+// tests/python/errors_test.py compares the codes.
+constexpr std::pair<std::string_view, OrtErrorCode> kLoadCodes[] = {
+    {"the newest that is known is", ORT_FAIL},
+    {kOfShapes, ORT_FAIL},
+    {"\" has a cycle: ", ORT_FAIL},
+    {"\" has a name that something else in graph \"", ORT_FAIL},
+    {"\" is made by none of its nodes", ORT_FAIL},
+    {"of which no opset is imported", ORT_FAIL},
+    {"\" that differ", ORT_FAIL},
+    {", which no node, input or initializer", ORT_INVALID_ARGUMENT},
+};
+
 OrtStatus* load_error(const Status& status, const std::string& prefix) noexcept {
   if (contains(status, kBrokenEncoding)) {
     return prefix.empty()
@@ -191,6 +204,8 @@ OrtStatus* load_error(const Status& status, const std::string& prefix) noexcept 
   // These codes mean that the model is wrong, and not the call.
   if (status.code() == StatusCode::kInvalidArgument || status.code() == StatusCode::kOutOfRange)
     code = ORT_INVALID_GRAPH;
+  for (const auto& [phrase, known] : kLoadCodes)
+    if (contains(status, phrase)) code = known;
   if (status.code() == StatusCode::kNotFound) code = ORT_FAIL;  // external data; the model itself is there
   return ort_error(code, "{}{}", prefix, status.message());
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <mutex>
 #include <utility>
 
 #include "base/status.h"
@@ -26,6 +27,8 @@ struct Box {
 Result<ObjectRef> owned(const ObjectRef& object);
 
 bool borrows(const Object& object) {
+  if (object.map_keys() != nullptr)
+    return object.map_keys()->owner() == nullptr || object.map_values()->owner() == nullptr;
   if (object.kind() == ObjectKind::kTensor) return object.as_tensor().owner() == nullptr;
   for (const ObjectRef& element : object.elements())
     if (borrows(*element)) return true;
@@ -75,7 +78,20 @@ bool is_key_type(DataType type) {
   }
 }
 
+Status check_keys(const Tensor& keys) {
+  TENON_INVALID_IF(!keys.defined() || keys.shape().rank() != 1 || !is_key_type(keys.type()),
+                   "The keys of a map are a {} tensor of shape {}; they have to be a vector of strings or integers.",
+                   data_type_name(keys.type()), keys.shape().to_string());
+  return Status();
+}
+
 }  // namespace
+
+struct Object::Rows {
+  Tensor keys, values;
+  std::once_flag made;
+  std::vector<ObjectRef> elements;
+};
 
 ObjectRef Object::tensor(Tensor tensor) {
   auto object = std::make_shared<Object>();
@@ -92,9 +108,7 @@ ObjectRef Object::sequence(std::vector<ObjectRef> elements) {
 }
 
 Result<ObjectRef> Object::map(Tensor keys, Tensor values) {
-  TENON_INVALID_IF(!keys.defined() || keys.shape().rank() != 1 || !is_key_type(keys.type()),
-                   "The keys of a map are a {} tensor of shape {}; they have to be a vector of strings or integers.",
-                   data_type_name(keys.type()), keys.shape().to_string());
+  TENON_TRY(check_keys(keys));
   TENON_INVALID_IF(!values.defined() || values.shape() != keys.shape(),
                    "The values of a map have shape {}, and its keys {}.", values.shape().to_string(),
                    keys.shape().to_string());
@@ -104,6 +118,48 @@ Result<ObjectRef> Object::map(Tensor keys, Tensor values) {
   object->elements_ = std::make_shared<std::vector<ObjectRef>>(
       std::vector<ObjectRef>{Object::tensor(std::move(keys)), Object::tensor(std::move(values))});
   return ObjectRef(std::move(object));
+}
+
+Result<ObjectRef> Object::maps(Tensor keys, Tensor values) {
+  TENON_TRY(check_keys(keys));
+  const Shape& shape = values.shape();
+  TENON_INVALID_IF(
+      !values.defined() || holds_addresses(values.type()) || shape.rank() != 2 || shape[1] != keys.shape()[0],
+      "The values of maps are a {} tensor of shape {}; they have to be numbers in a column for each of {} "
+      "keys.",
+      data_type_name(values.type()), shape.to_string(), keys.shape()[0]);
+  auto object = std::make_shared<Object>();
+  object->kind_ = ObjectKind::kSequence;
+  object->count_ = shape[0];
+  object->rows_ = std::make_shared<Rows>();
+  object->rows_->keys = std::move(keys);
+  object->rows_->values = std::move(values);
+  return ObjectRef(std::move(object));
+}
+
+const Tensor* Object::map_keys() const { return rows_ == nullptr ? nullptr : &rows_->keys; }
+
+const Tensor* Object::map_values() const { return rows_ == nullptr ? nullptr : &rows_->values; }
+
+std::span<const ObjectRef> Object::made_of_rows() const {
+  std::call_once(rows_->made, [&] {
+    const Tensor& values = rows_->values;
+    const Shape row{values.shape()[1]};
+    const size_t row_bytes = count_ == 0 ? 0 : values.size_bytes() / count_;
+    MemorySpace space = values.space();
+    space.alignment = 0;  // a row begins at any element
+    std::vector<ObjectRef> made;
+    made.reserve(count_);
+    for (size_t i = 0; i < count_; ++i) {
+      // Neither can fail: maps() has looked at keys and values.
+      Tensor scores = Tensor::view(values.type(), row, values.data_as<std::byte>() + i * row_bytes, row_bytes,
+                                   values.owner(), space)
+                          .value();
+      made.push_back(map(rows_->keys, std::move(scores)).value());
+    }
+    rows_->elements = std::move(made);
+  });
+  return rows_->elements;
 }
 
 ObjectRef Object::appended(const Object& sequence, ObjectRef element, uint64_t batch) {
@@ -155,6 +211,10 @@ bool is_of_type(const Object* object, const ObjectTypeRef& type) {
   if (type->kind == ObjectKind::kOptional) return object == nullptr || is_of_type(object, type->element);
   if (object == nullptr || object->kind() != type->kind) return false;
   if (type->kind == ObjectKind::kTensor) return object->as_tensor().type() == type->type;
+  if (const Tensor* const keys = object->map_keys(); keys != nullptr)
+    return type->element != nullptr && type->element->kind == ObjectKind::kMap && keys->type() == type->element->type &&
+           type->element->element != nullptr && type->element->element->kind == ObjectKind::kTensor &&
+           object->map_values()->type() == type->element->element->type;
   const std::span<const ObjectRef> elements = object->elements();
   if (type->kind == ObjectKind::kMap)
     return elements[0]->as_tensor().type() == type->type && is_of_type(elements[1].get(), type->element);

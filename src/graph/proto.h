@@ -58,6 +58,11 @@ struct OpsetProto {
 struct EntryProto {
   enum : uint32_t { kKey = 1, kValue = 2 };
 };
+// A key and its value: metadata, and what is said of external data. Views of `message`.
+struct Entry {
+  std::string_view key, value;
+};
+Entry read_entry(std::string_view message);
 struct GraphProto {
   enum : uint32_t {
     kNode = 1,

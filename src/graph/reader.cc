@@ -25,27 +25,10 @@ struct ModelParts {
   std::vector<std::string_view> opset_imports, functions;
 };
 
-std::pair<std::string, std::string> read_entry(std::string_view message) {
-  std::pair<std::string, std::string> entry;
-  proto::Reader reader = proto::reader(message);
-  while (reader.next()) {
-    switch (reader.tag_and_type()) {
-      case proto::bytes(proto::EntryProto::kKey):
-        entry.first = proto::text(reader.get_view());
-        break;
-      case proto::bytes(proto::EntryProto::kValue):
-        entry.second = proto::text(reader.get_view());
-        break;
-      default:
-        reader.skip();
-    }
-  }
-  return entry;
-}
-
 Result<ModelParts> split_model(std::string_view message) {
   using P = proto::ModelProto;
   ModelParts parts;
+  proto::Entry entry;
   proto::Reader reader = proto::reader(message);
   while (reader.next()) {
     switch (reader.tag_and_type()) {
@@ -69,7 +52,8 @@ Result<ModelParts> split_model(std::string_view message) {
         parts.info.doc_string = proto::text(reader.get_view());
         break;
       case proto::bytes(P::kMetadata):
-        parts.info.metadata.push_back(read_entry(proto::text(reader.get_view())));
+        entry = proto::read_entry(proto::text(reader.get_view()));
+        parts.info.metadata.emplace_back(entry.key, entry.value);
         break;
       case proto::bytes(P::kOpsetImport):
         parts.opset_imports.push_back(proto::text(reader.get_view()));

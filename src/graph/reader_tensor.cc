@@ -62,20 +62,7 @@ Status add_dims(TensorFields& fields, std::string_view packed) {
 }
 
 void read_external_entry(TensorFields& fields, std::string_view message) {
-  std::string_view key, value;
-  proto::Reader reader = proto::reader(message);
-  while (reader.next()) {
-    switch (reader.tag_and_type()) {
-      case proto::bytes(proto::EntryProto::kKey):
-        key = proto::text(reader.get_view());
-        break;
-      case proto::bytes(proto::EntryProto::kValue):
-        value = proto::text(reader.get_view());
-        break;
-      default:
-        reader.skip();
-    }
-  }
+  const auto [key, value] = proto::read_entry(message);
   if (key == "location") {
     fields.location = value;
   } else if (key == "offset") {

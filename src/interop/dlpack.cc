@@ -55,22 +55,47 @@ Result<DLDataType> type_to_dlpack(DataType type) {
   return unsupported("DLPack has no type for {} elements.", data_type_name(type));
 }
 
-Status check_device(const DLDevice& device) {
-  // As an integer: a producer's newer device is no value of our enum.
+// Device types of the specification that a CUDA device addresses; the older header lacks the second.
+constexpr int32_t kCuda = 2, kCudaManaged = 13;
+constexpr uint32_t kNvidia = 0x10de;
+
+// As an integer: a producer's newer device is no value of our enum.
+int32_t kind_of(const DLDevice& device) {
   int32_t kind = 0;
   std::memcpy(&kind, &device.device_type, sizeof(kind));
+  return kind;
+}
+
+Status check_device(const DLDevice& device) {
+  const int32_t kind = kind_of(device);
   TENON_UNSUPPORTED_IF(kind != kDLCPU && kind != kDLCUDAHost,
                        "A DLPack tensor of device type {} (device {}) is not addressable by the host.", kind,
                        device.device_id);
   return Status();
 }
 
-// Device types of the specification that a CUDA device addresses; the older header lacks the second.
-constexpr int32_t kCuda = 2, kCudaManaged = 13;
+Result<MemorySpace> space_of(const DLDevice& device) {
+  const int32_t kind = kind_of(device);
+  if (kind == kDLCPU || kind == kDLCUDAHost) return MemorySpace{};
+  TENON_UNSUPPORTED_IF(kind != kCuda && kind != kCudaManaged,
+                       "A DLPack tensor of device type {} (device {}) is memory of neither the host nor a CUDA device.",
+                       kind, device.device_id);
+  TENON_INVALID_IF(device.device_id < 0, "A DLPack tensor lies on CUDA device {}.", device.device_id);
+  return MemorySpace{.device_type = DeviceType::kGpu,
+                     .kind = kind == kCuda ? MemoryKind::kDefault : MemoryKind::kHostAccessible,
+                     .vendor_id = kNvidia,
+                     .device_id = device.device_id};
+}
+
+Result<DLDevice> device_of(const MemorySpace& space) {
+  if (devices_are_memory_compatible(space, MemorySpace{})) return DLDevice{.device_type = kDLCPU, .device_id = 0};
+  TENON_UNSUPPORTED_IF(space.device_type != DeviceType::kGpu || space.vendor_id != kNvidia,
+                       "DLPack has no device for memory in {}.", space.to_string());
+  return DLDevice{.device_type = kDLCUDA, .device_id = space.device_id};
+}
 
 Status check_cuda_device(const DLDevice& device, int ordinal) {
-  int32_t kind = 0;
-  std::memcpy(&kind, &device.device_type, sizeof(kind));
+  const int32_t kind = kind_of(device);
   TENON_UNSUPPORTED_IF(kind != kCuda && kind != kCudaManaged,
                        "A DLPack tensor of device type {} (device {}) is no memory of a CUDA device.", kind,
                        device.device_id);
@@ -99,7 +124,7 @@ Result<Shape> shape_from_dlpack(const DLTensor& tensor) {
 }
 
 // Whatever device the tensor is on: the view is no promise that the host can read it.
-Result<Tensor> view_any_dlpack(const DLTensor& tensor) {
+Result<Tensor> view_any_dlpack(const DLTensor& tensor, const MemorySpace& space = {}) {
   TENON_TRY_ASSIGN(const DataType type, type_from_dlpack(tensor.dtype));
   TENON_TRY_ASSIGN(const Shape shape, shape_from_dlpack(tensor));
   TENON_TRY_ASSIGN(const size_t size_bytes, tensor_size_bytes(type, shape));
@@ -107,7 +132,7 @@ Result<Tensor> view_any_dlpack(const DLTensor& tensor) {
   TENON_INVALID_IF(!begin, "A DLPack tensor's address plus its offset ({}) wraps around.", tensor.byte_offset);
   TENON_INVALID_IF(tensor.data == nullptr && size_bytes > 0, "A DLPack tensor of {} bytes has a null address.",
                    size_bytes);
-  return Tensor::view(type, shape, reinterpret_cast<void*>(*begin), size_bytes);
+  return Tensor::view(type, shape, reinterpret_cast<void*>(*begin), size_bytes, nullptr, space);
 }
 
 Result<Tensor> view_dlpack(const DLTensor& tensor) {
@@ -133,10 +158,11 @@ Status check_version(const DLManagedTensorVersioned& managed) {
 // The transaction: everything is checked before `managed` is taken, and taking cannot fail.
 template <typename Managed>
 Result<Tensor> take(Managed* managed, std::shared_ptr<bool> taken = nullptr) {
-  TENON_TRY_ASSIGN(Tensor checked, view_dlpack(managed->dl_tensor));
+  TENON_TRY_ASSIGN(const MemorySpace space, space_of(managed->dl_tensor.device));
+  TENON_TRY_ASSIGN(Tensor checked, view_any_dlpack(managed->dl_tensor, space));
   TENON_FAULT_POINT("allocate");
   return Tensor::view(checked.type(), checked.shape(), checked.data(), checked.capacity_bytes(),
-                      owner_of(managed, std::move(taken)));
+                      owner_of(managed, std::move(taken)), space);
 }
 
 class DlpackMemory final : public ExternalMemory {
@@ -184,8 +210,7 @@ struct Exported {
 template <typename Managed>
 Result<Managed*> export_tensor(const Tensor& tensor) {
   TENON_INVALID_IF(!tensor.defined(), "An undefined tensor cannot be exported.");
-  TENON_UNSUPPORTED_IF(!devices_are_memory_compatible(tensor.space(), MemorySpace{}),
-                       "A tensor in {} cannot be exported as host memory.", tensor.space().to_string());
+  TENON_TRY_ASSIGN(const DLDevice device, device_of(tensor.space()));
   TENON_TRY_ASSIGN(const DLDataType dtype, type_to_dlpack(tensor.type()));
   TENON_FAULT_POINT("allocate");
   auto exported = std::make_unique<Exported<Managed>>();
@@ -197,7 +222,7 @@ Result<Managed*> export_tensor(const Tensor& tensor) {
     stride *= tensor.shape()[axis];
   }
   exported->managed.dl_tensor = {.data = tensor.data(),
-                                 .device = {.device_type = kDLCPU, .device_id = 0},
+                                 .device = device,
                                  .ndim = tensor.shape().rank(),
                                  .dtype = dtype,
                                  .shape = exported->shape,

@@ -89,7 +89,7 @@ TEST(TensorFromDlpack, RefusesEveryMisuse) {
     EXPECT_EQ(producer.deleted, 0);
   };
   const StatusCode invalid = StatusCode::kInvalidArgument, unsupported = StatusCode::kUnsupported;
-  refused(unsupported, "device type 2", [](DLTensor& t) { t.device.device_type = kDLCUDA; });
+  refused(invalid, "CUDA device -1", [](DLTensor& t) { t.device = {.device_type = kDLCUDA, .device_id = -1}; });
   refused(unsupported, "device type 7", [](DLTensor& t) { t.device.device_type = kDLVulkan; });
   refused(unsupported, "stride 2 on axis 1", [&](DLTensor& t) { t.strides = transposed; });
   refused(unsupported, "stride 0 on axis 0", [&](DLTensor& t) { t.strides = broadcast; });
@@ -117,6 +117,28 @@ TEST(TensorFromDlpack, TakesOffsetsNoStridesPinnedMemoryAndNoDeleter) {
   producer.dl().device.device_type = kDLCUDAHost;
   producer.plain.deleter = nullptr;
   EXPECT_EQ(tensor_from_dlpack(&producer.plain)->data(), producer.data + 3);
+}
+
+// Memory that the host cannot read is told apart by its space; nothing looks into it.
+TEST(TensorDlpack, MemoryOfACudaDevicePassesBothWays) {
+  for (const int32_t kind : {2, 13}) {
+    Producer producer;
+    producer.dl().device = {.device_type = static_cast<DLDeviceType>(kind), .device_id = 3};
+    Tensor tensor = tensor_from_dlpack(&producer.plain).value();
+    EXPECT_EQ(tensor.data(), producer.data);
+    EXPECT_EQ(tensor.space(), (MemorySpace{.device_type = DeviceType::kGpu,
+                                           .kind = kind == 2 ? MemoryKind::kDefault : MemoryKind::kHostAccessible,
+                                           .vendor_id = 0x10de,
+                                           .device_id = 3}));
+    DLManagedTensor* managed = tensor_to_dlpack(tensor).value();
+    tensor = Tensor();
+    EXPECT_EQ(managed->dl_tensor.device.device_type, kind == 2 ? kDLCUDA : kDLCPU);  // the host reads managed memory
+    EXPECT_EQ(managed->dl_tensor.device.device_id, kind == 2 ? 3 : 0);
+    EXPECT_EQ(managed->dl_tensor.data, producer.data);
+    EXPECT_EQ(producer.deleted, 0);
+    managed->deleter(managed);
+    EXPECT_EQ(producer.deleted, 1);
+  }
 }
 
 TEST(TensorFromDlpack, StridesOfDimensionsOfSizeOneAndOfEmptyTensorsDoNotCount) {

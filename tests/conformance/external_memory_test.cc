@@ -115,7 +115,7 @@ TEST_F(Conformance, WaitAndSignalSemaphore) {
       session_->run(binding, {.waits = {&ready, 1}, .signals = {&done, 1}, .timeout_ns = kLong, .report = &report}),
       is_ok());
   EXPECT_EQ(tensor(kOutputOffset).data_as<float>()[0], 42.0f);
-  EXPECT_GT(report.wait_ns, 10'000'000);
+  EXPECT_GT(report.wait_ns, 0);
   EXPECT_TRUE(succeeded(producer));
 }
 

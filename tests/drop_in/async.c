@@ -55,7 +55,7 @@ static void ended_in_the_middle(void) {
   const OrtValue* values[] = {x};
   OrtRunOptions* options = NULL;
   double whole, begin, part = 0;
-  int attempt, early = 0;
+  int attempt, early = 0, ended = 0;
   MUST(ort->CreateRunOptions(&options));
   MUST(ort->Run(session, NULL, in, values, 1, out, 1, &result)); /* the first run prepares */
   ort->ReleaseValue(result);
@@ -65,7 +65,8 @@ static void ended_in_the_middle(void) {
   whole = seconds() - begin;
   ort->ReleaseValue(result);
   result = NULL;
-  for (attempt = 0; attempt < 10 && !early; ++attempt) {
+  /* Several attempts: on a loaded machine the request may come too late, or the end be seen late. */
+  for (attempt = 0; attempt < 100 && !early; ++attempt) {
     struct Call call;
     struct timespec quarter;
     init_call(&call);
@@ -83,10 +84,12 @@ static void ended_in_the_middle(void) {
       result = NULL;
       continue;
     }
-    early = 1;
-    check("ended in the middle", call.status);
+    if (ended) ort->ReleaseStatus(call.status);
+    else check("ended in the middle", call.status);
+    ended = 1;
+    early = part < whole;
   }
-  printf("before it was done: %d\n", early && part < whole);
+  printf("before it was done: %d\n", early);
   ort->ReleaseRunOptions(options);
   ort->ReleaseValue(x);
   ort->ReleaseSession(session);

@@ -14,7 +14,8 @@ def problems():
             for least in (1, 2, 4):
                 for separators in ([" "], ["[ ,;]+"], [" ", ","], ["\\W"], ["o", "[.-]"]):
                     found.append(tokenizer(x, mark=mark, mincharnum=least, separators=separators))
-                for expression in ("[a-zA-Z0-9_]+", "\\w+", "[a-z]+|[A-Z]+", "\\b\\w\\w+\\b", "a|ab|abc", "[^ ]*"):
+                for expression in ("[a-zA-Z0-9_]+", "\\w+", "[a-z]+|[A-Z]+", "\\b\\w\\w+\\b", "a|ab|abc", "[^ ]*", "[^ ]+", "\\w\\w+", "[a-zä-ü漢]{3,}",
+                                   "(?i)[a-c]+", "[a-z][A-Z]+"):
                     found.append(tokenizer(x, mark=mark, mincharnum=least, tokenexp=expression))
             found.append(tokenizer(x, mark=mark, mincharnum=1, separators=[""]))
             found.append(tokenizer(x, mark=mark, mincharnum=1, tokenexp="."))

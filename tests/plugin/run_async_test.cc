@@ -57,7 +57,7 @@ TEST_F(RunAsync, ASessionIsReleasedInItsOwnCallback) {
                        "RunAsync"),
                     is_ok());
       all_queued = true;
-      for (int i = 0; i < 10'000 && called < static_cast<int>(count); ++i)
+      for (int i = 0; i < 60'000 && called < static_cast<int>(count); ++i)
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
       ASSERT_EQ(called, static_cast<int>(count));
       for (size_t i = 0; i < count; ++i) {

@@ -59,7 +59,7 @@ class Hook {
   std::set<std::string> seen, stalled;
 
  private:
-  static constexpr std::chrono::seconds kInTime{5};
+  static constexpr std::chrono::seconds kInTime{60};
 
   void called(const char* what) {
     // The thread's own calls, and the plugin's calls of itself, are not looked at.

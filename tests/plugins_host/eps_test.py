@@ -439,6 +439,25 @@ def test_a_compiled_model_is_written_and_loads_again(tmp_path, chain, host, embe
         assert lines[-1] == wanted and any(line.startswith("EPContext") and SIM_EP in line for line in lines)
 
 
+@pytest.mark.parametrize("host", HOSTS)
+def test_weights_of_a_compiled_model_go_into_the_file_that_is_named(tmp_path, host):
+    """The EP leaves Add, so that its weight stays an initializer."""
+    weight = numpy.arange(4096, dtype=numpy.float32).reshape(1024, 4)
+    nodes = [node("Neg", ["x"], ["a"], "neg"), node("Add", ["a", "w"], ["b"], "add"), node("Relu", ["b"], ["y"], "relu")]
+    graph = helper.make_graph(nodes, "graph", [floats("x", [1, 4])], [floats("y", [1024, 4])],
+                              [onnx.numpy_helper.from_array(weight, "w")])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), str(tmp_path / "weighed.onnx"))
+    eps = ["ep", f"{SIM_EP},exclude=Add"]
+    wanted = drive(host, tmp_path, *SIM, *eps, *sim_context(1, tmp_path), "config",
+                   "ep.context_model_external_initializers_file_name=weights.bin", "session", "weighed.onnx", "run", "")[-1]
+    made = onnx.load(str(tmp_path / "made.onnx"), load_external_data=False)
+    initializer, = made.graph.initializer
+    assert {entry.key: entry.value for entry in initializer.external_data}["location"] == "weights.bin"
+    assert weight.tobytes() in (tmp_path / "weights.bin").read_bytes() and len(contexts_in(tmp_path / "made.onnx")) == 2
+    for other in HOSTS:
+        assert drive(other, tmp_path, *SIM, *eps, "session", "made.onnx", "run", "")[-1] == wanted
+
+
 def test_a_context_model_that_is_there_is_not_overwritten(tmp_path, chain):
     (tmp_path / "made.onnx").write_text("something")
     for host in HOSTS:

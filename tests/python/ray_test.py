@@ -367,7 +367,7 @@ def test_counters_reach_the_nodes_metrics(cluster, tmp_path):
 
 
 @ray.remote
-def bars_of(model, after_seconds, load_seconds):
+def bars_of(model, after_seconds, slow):
     """What the bars of a predictor's constructor said: descriptions and counts"""
     from ray.experimental import tqdm_ray
     said = []
@@ -384,15 +384,21 @@ def bars_of(model, after_seconds, load_seconds):
 
     tqdm_ray.tqdm, tenon.ray._BAR_AFTER_SECONDS = Bar, after_seconds
     parts = tenon.ray.StoredModel.parts
-    tenon.ray.StoredModel.parts = lambda self: (time.sleep(load_seconds), parts(self))[1]
+
+    def late_parts(self):
+        while slow and len(said) < 2:  # the bar has come
+            time.sleep(0.01)
+        return parts(self)
+
+    tenon.ray.StoredModel.parts = late_parts
     tenon.ray.Predictor(model)
     return said
 
 
 def test_a_bar_shows_a_load_that_takes_long(cluster):
     model = tenon.ray.put_model(relu())
-    assert ray.get(bars_of.remote(model, 0.2, 0.8)) == [("Tenon loads a model of bytes", 3), 0, 1, 1, 1, "closed"]
-    assert ray.get(bars_of.remote(model, 5, 0)) == []
+    assert ray.get(bars_of.remote(model, 0.2, True)) == [("Tenon loads a model of bytes", 3), 0, 1, 1, 1, "closed"]
+    assert ray.get(bars_of.remote(model, 3600, False)) == []
 
 
 # Serve.

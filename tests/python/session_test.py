@@ -81,11 +81,36 @@ def test_the_other_byte_order_is_converted():
     assert np.array_equal(y, X)
 
 
-@pytest.mark.parametrize("x", [np.array(["a", "bé"], object), np.array(["a", "bé"]), np.array(["a\0b", ""], object), ["a", "b"],
-                               np.array([1, None], object)], ids=["object", "U", "zero", "list", "mixed"])
+TEXTS = ["a", "bé", "", "漢字", "\U0001F600 and more than fifteen bytes"]
+
+
+@pytest.mark.parametrize("x", [np.array(TEXTS, object), np.array(TEXTS), np.array(TEXTS)[::2], np.array(TEXTS, object)[::2],
+                               np.array(["a\0b", ""], object), ["a", "b"], np.array([1, None], object), np.array([1, "a"], object),
+                               np.empty(0, object), np.empty(0, "U3"), np.empty(2, object)],
+                         ids=["object", "U", "every other U", "every other object", "zero", "list", "mixed", "a text among others",
+                              "none", "none of U", "never filled"])
 def test_strings_pass(x):
     ours, theirs = both(models.one_node("Identity", models.STRING, ["n"]), {"x": x})
     assert same(ours, theirs)
+
+
+@pytest.mark.parametrize("dtype", [object, "U"])
+def test_text_that_is_no_utf8_is_an_error(dtype):
+    session = tenon.InferenceSession(models.one_node("Identity", models.STRING, ["n"]))
+    with pytest.raises(UnicodeEncodeError):
+        session.run(None, {"x": np.array(["a", "\ud800"], dtype)})
+
+
+def test_the_text_of_an_object_may_change_the_feed():
+    """str() of an element runs the program's code, in the middle of the call."""
+    class Text:
+        def __str__(self):
+            feed.clear()
+            return "made"
+
+    feed = {"x": np.array(["a", Text()], object)}
+    session = tenon.InferenceSession(models.one_node("Identity", models.STRING, ["n"]))
+    assert session.run(None, feed)[0].tolist() == ["a", "made"]
 
 
 def test_bytes_are_strings_of_utf8():
@@ -107,7 +132,11 @@ def test_sequences_pass():
 def test_a_zip_map_is_a_list_of_dictionaries():
     ours, theirs = both(models.zip_map(), {"x": X})
     assert same(ours, theirs)
-    assert tenon.InferenceSession(models.zip_map()).get_outputs()[0].type == "seq(map(int64,tensor(float)))"
+    session = tenon.InferenceSession(models.zip_map())
+    assert session.get_outputs()[0].type == "seq(map(int64,tensor(float)))"
+    assert same(session.run(None, {"x": X}, tenon.RunOptions()), theirs)
+    ours, theirs = both(models.zip_map(), {"x": X[:0]})
+    assert same(ours, theirs) and ours == [[]]
 
 
 def test_a_dictionary_is_a_map_with_the_models_types():

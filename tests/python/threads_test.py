@@ -9,7 +9,7 @@ import time
 import numpy as np
 import pytest
 import tenon
-from onnx import helper
+from onnx import TensorProto, helper
 from tenon import _threads
 
 import models
@@ -22,6 +22,15 @@ def long_model(size=256, times=40):
              for i in range(times)]
     shape = [size, size]
     return models.model(nodes, [models.value("x", models.FLOAT, shape)], [models.value("y", models.FLOAT, shape)]).SerializeToString()
+
+
+def endless_model():
+    """x, negated for ever: a Loop without a number of turns, whose condition stays true"""
+    body = helper.make_graph([helper.make_node("Identity", ["c"], ["d"]), helper.make_node("Neg", ["v"], ["r"])], "body",
+                             [models.value("i", models.INT64, []), models.value("c", TensorProto.BOOL, []), models.value("v", models.FLOAT, ["n"])],
+                             [models.value("d", TensorProto.BOOL, []), models.value("r", models.FLOAT, ["n"])])
+    return models.model([helper.make_node("Loop", ["", "", "x"], ["y"], body=body)], [models.value("x", models.FLOAT, ["n"])],
+                        [models.value("y", models.FLOAT, ["n"])]).SerializeToString()
 
 
 def test_sixteen_threads_share_a_session():
@@ -44,22 +53,24 @@ def test_sixteen_threads_share_a_session():
 
 
 def test_other_threads_of_python_run_during_a_run():
-    session = tenon.InferenceSession(long_model())
-    x = np.zeros((256, 256), np.float32)
-    done, steps = threading.Event(), 0
+    session, options = tenon.InferenceSession(endless_model()), tenon.RunOptions()
+    options.add_run_config_entry("tenon.timeout_ms", "60000")  # the end of a run that nobody could terminate
+    begins, errors = threading.Event(), []
 
     def run():
-        for _ in range(20):
-            session.run(None, {"x": x})
-        done.set()
+        begins.set()
+        try:
+            session.run(None, {"x": np.zeros(2, np.float32)}, options)
+        except tenon.Error as error:
+            errors.append(str(error))
 
     thread = threading.Thread(target=run)
     thread.start()
-    while not done.is_set():
-        steps += 1
-        time.sleep(0.0005)
+    assert begins.wait(60)
+    time.sleep(0.05)  # mostly enough for the run to be in its loop
+    options.terminate = True
     thread.join()
-    assert steps > 20  # far fewer than one a run, if the lock were held
+    assert len(errors) == 1 and "timeout" not in errors[0], errors
 
 
 def test_a_run_on_another_thread_calls_back():
@@ -149,7 +160,7 @@ if {way!r} == "a daemon thread runs":
 elif {way!r} == "a daemon thread waits":
     threading.Thread(target=lambda: run(waits=[timeline.fence(1)]), daemon=True).start()
 elif {way!r} == "run_async is under way":
-    for i in range(4):
+    for i in range(100):  # so that some end while the interpreter is taken down
         session.run_async(None, {{"x": x}}, lambda *results: None, i)
 else:
     atexit.register(session.run, None, {{"x": x}})

@@ -84,6 +84,12 @@ OrtStatus* to_ort(const Status& status) noexcept {
   return to_ort(status, remembered_code(status).value_or(to_ort_code(status.code())));
 }
 
+OrtErrorCode run_code(const Status& status) noexcept {
+  if (const std::optional<OrtErrorCode> code = remembered_code(status)) return *code;
+  const bool of_shapes = status.message().find(kOfShapes) != std::string::npos;
+  return of_shapes && status.code() == StatusCode::kInvalidArgument ? ORT_FAIL : to_ort_code(status.code());
+}
+
 namespace {
 
 struct Remembered {

@@ -47,6 +47,12 @@ std::optional<OrtErrorCode> remembered_code(const Status& status) noexcept;
 // The same status, with its code remembered.
 Status with_ort_code(Status status, OrtErrorCode code) noexcept;
 
+// In messages of the core: shapes do not fit an operator. In a run that is FAIL, as are most failures of nodes in the
+// reference; INVALID_ARGUMENT is for what the caller gives.
+inline constexpr std::string_view kOfShapes = " - while inferring the shapes of ";
+// Of a run that has failed.
+OrtErrorCode run_code(const Status& status) noexcept;
+
 // A new status. Never null, also when memory is short (then it is one that all callers share, and says that).
 [[nodiscard]] OrtStatus* make_ort_status(OrtErrorCode code, std::string_view message,
                                          StatusCode core = StatusCode::kOk) noexcept;

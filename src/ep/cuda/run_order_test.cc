@@ -211,9 +211,7 @@ TEST_F(RunOrderTest, ASessionEndsThoughTheRunsStreamWaits) {
   ASSERT_THAT(session->begin_work(call), is_ok());
   ASSERT_THAT(session->end_work(call, Status()), is_ok());
   session->device_memory()->free(block);
-  const auto begin = std::chrono::steady_clock::now();
-  session = nullptr;
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
+  session = nullptr;  // returns, although the gate is closed
   EXPECT_EQ(first.freed, 0);
   gate.open();
   ASSERT_THAT(call.stream->synchronize(), is_ok());

@@ -11,6 +11,7 @@ constexpr size_t kPage = 4096;
 constexpr size_t kKeptFreed = 4096;  // addresses that stay inaccessible
 
 size_t pages(size_t size_bytes) { return (size_bytes + kPage - 1) / kPage * kPage; }
+int device_of(CUcontext primary) { return static_cast<int>(reinterpret_cast<uintptr_t>(primary)) - 1; }
 bool counts_as_device(Region::Kind kind) { return kind == Region::Kind::kDevice; }
 
 }  // namespace
@@ -224,6 +225,28 @@ CUresult CUDAAPI address_range(CUdeviceptr* base, size_t* size_bytes, CUdevicept
   return CUDA_SUCCESS;
 }
 
+// No call of the EP's, but of programs that are given an address alone.
+CUresult CUDAAPI pointer_attribute(void* value, CUpointer_attribute attribute, CUdeviceptr address) {
+  TENON_FAKE_ENTER("cuPointerGetAttribute");
+  const std::lock_guard lock(state().mutex);
+  const Region* const region = find_region(address, 1);
+  if (region == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  const bool on_host = region->kind == Region::Kind::kPinned || region->kind == Region::Kind::kRegistered;
+  switch (attribute) {
+    case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+      *static_cast<unsigned int*>(value) = on_host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
+      return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_IS_MANAGED:
+      *static_cast<unsigned int*>(value) = 0;
+      return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+      *static_cast<int*>(value) = region->context == nullptr ? 0 : device_of(region->context);
+      return CUDA_SUCCESS;
+    default:
+      return CUDA_ERROR_NOT_SUPPORTED;
+  }
+}
+
 CUresult CUDAAPI copy_async(CUdeviceptr dst, CUdeviceptr src, size_t size_bytes, CUstream stream) {
   TENON_FAKE_CONTEXT("cuMemcpyAsync");
   const auto queue = find_stream(stream);
@@ -306,6 +329,7 @@ void add_memory_functions(Table& table) {
   add_function(table, "cuMemHostUnregister", &host_unregister);
   add_function(table, "cuMemHostGetDevicePointer", &host_device_pointer);
   add_function(table, "cuMemGetAddressRange", &address_range);
+  add_function(table, "cuPointerGetAttribute", &pointer_attribute);
   add_function(table, "cuMemcpyAsync", &copy_async);
   add_function(table, "cuMemcpyHtoDAsync", &copy_to_device);
   add_function(table, "cuMemcpyPeerAsync", &copy_peer);

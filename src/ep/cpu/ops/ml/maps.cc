@@ -34,19 +34,10 @@ Result<RefImpl> make_zip_map(RefNode& node) {
   }
   RefImpl impl;
   impl.run = [x, keys](KernelContext& context) -> Status {
-    // One block for all maps, which share it.
-    TENON_TRY_ASSIGN(const Tensor all, Tensor::allocate(DataType::kFloat, Shape{x.rows, x.features}));
+    TENON_TRY_ASSIGN(Tensor all, Tensor::allocate(DataType::kFloat, Shape{x.rows, x.features}));
     std::copy_n(context.input<float>(0), x.rows * x.features, all.data_as<float>());
-    std::vector<ObjectRef> maps;
-    maps.reserve(x.rows);
-    const size_t row_bytes = x.features * sizeof(float);
-    for (int64_t row = 0; row < x.rows; ++row) {
-      TENON_TRY_ASSIGN(Tensor scores, Tensor::view(DataType::kFloat, Shape{x.features},
-                                                   all.data_as<std::byte>() + row * row_bytes, row_bytes, all.owner()));
-      TENON_TRY_ASSIGN(ObjectRef map, Object::map(keys, std::move(scores)));
-      maps.push_back(std::move(map));
-    }
-    return set_object(context, Object::sequence(std::move(maps)));
+    TENON_TRY_ASSIGN(ObjectRef maps, Object::maps(keys, std::move(all)));
+    return set_object(context, std::move(maps));
   };
   return impl;
 }

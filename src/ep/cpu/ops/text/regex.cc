@@ -1,5 +1,7 @@
 #include "ep/cpu/ops/text/regex.h"
 
+#include <algorithm>
+
 #include "ep/cpu/ops/text/code_points.h"
 
 namespace tenon::cpu::ref {
@@ -60,9 +62,50 @@ char32_t code_before(std::string_view text, size_t place) {
 
 }  // namespace
 
+bool Regex::is_in(const Instruction& ranges, char32_t code) const {
+  for (uint32_t r = ranges.ranges; r < ranges.ranges + ranges.count; ++r)
+    if (code >= ranges_[r].first && code <= ranges_[r].last) return true;
+  return false;
+}
+
+void Regex::find_repeated_class() {
+  const auto behind_jumps = [&](uint32_t at) {
+    while (program_[at].op == Op::kJump) at = program_[at].next;
+    return at;
+  };
+  // Each repetition has instructions of its own for the class.
+  const auto is_class = [&](uint32_t at, const Instruction& first) {
+    const Instruction& other = program_[at];
+    return other.op == Op::kRanges && other.count == first.count &&
+           std::equal(ranges_.begin() + first.ranges, ranges_.begin() + first.ranges + first.count,
+                      ranges_.begin() + other.ranges,
+                      [](const Range& a, const Range& b) { return a.first == b.first && a.last == b.last; });
+  };
+  const Instruction& first = program_[behind_jumps(start_)];
+  if (first.op != Op::kRanges) return;
+  size_t least = 0;
+  uint32_t at = behind_jumps(start_);
+  for (; is_class(at, first); at = behind_jumps(program_[at].next)) ++least;
+  if (program_[at].op != Op::kSplit) return;
+  const uint32_t again = behind_jumps(program_[at].next), end = behind_jumps(program_[at].other);
+  if (!is_class(again, first) || behind_jumps(program_[again].next) != at || program_[end].op != Op::kMatch) return;
+  repeated_ = first;
+  least_ = least;
+  for (char32_t code = 0; code < 128; ++code) repeated_ascii_[code] = is_in(first, code);
+}
+
 bool Regex::full_match(std::string_view text) const { return longest_match(text, 0) == text.size(); }
 
 std::optional<size_t> Regex::longest_match(std::string_view text, size_t begin) const {
+  if (repeated_) {
+    size_t end = begin, count = 0;
+    for (; end < text.size(); ++count) {
+      const CodePoint point = next_code_point(text.substr(end));
+      if (point.code < 128 ? !repeated_ascii_[point.code] : !is_in(*repeated_, point.code)) break;
+      end += point.length;
+    }
+    return count < least_ ? std::nullopt : std::optional(end - begin);
+  }
   StateSet now(program_.size()), next(program_.size());
   std::vector<uint32_t> pending;
   bool matched = false;
@@ -111,11 +154,7 @@ std::optional<size_t> Regex::longest_match(std::string_view text, size_t begin) 
     for (uint32_t state : now.states()) {
       const Instruction& instruction = program_[state];
       if (instruction.op != Op::kRanges) continue;
-      for (uint32_t r = instruction.ranges; r < instruction.ranges + instruction.count; ++r) {
-        if (code < ranges_[r].first || code > ranges_[r].last) continue;
-        follow(next, instruction.next, code, here.code);
-        break;
-      }
+      if (is_in(instruction, code)) follow(next, instruction.next, code, here.code);
     }
     std::swap(now, next);
   }

@@ -47,9 +47,16 @@ class Regex {
 
  private:
   friend class RegexCompiler;
+  // Looks whether the program is a class some times or more ([a-z0-9]+): such text is read without states.
+  void find_repeated_class();
+  bool is_in(const Instruction& ranges, char32_t code) const;
+
   std::vector<Instruction> program_;
   std::vector<Range> ranges_;
   uint32_t start_ = 0;
+  std::optional<Instruction> repeated_;  // that class
+  size_t least_ = 0;                     // so many times
+  std::bitset<128> repeated_ascii_;
 };
 
 }  // namespace tenon::cpu::ref

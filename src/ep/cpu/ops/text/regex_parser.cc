@@ -137,6 +137,7 @@ class RegexCompiler {
     if (at_ < pattern_.size()) return wrong("an unmatched \")\"");
     const uint32_t match = add({.op = Regex::Op::kMatch});
     TENON_TRY_ASSIGN(regex_.start_, write(whole, match));
+    regex_.find_repeated_class();
     return std::move(regex_);
   }
 
