@@ -3,10 +3,13 @@
 files of opset 18.
 
     export_models.py export OUT [--models resnet50,bert_base] [--types f32,f16] [--batches 1,16]
+    export_models.py decoders OUT [--models decoder_step511] [--types f16,bf16,int4] [--batches 1,8]
     export_models.py strip MODEL... --out OUT    # leaves large weights out: only their mean and deviation stay
     export_models.py fill MODEL... --out OUT     # random weights in place of those that were left out
 
-Needs torch 2.11, torchvision and transformers to export; numpy and onnx for the rest.
+Models are resnet50, mobilenet_v2, bert_base and those of networks.py; `decoders` writes decoders in ONNX Runtime's own
+operators (decoder_model.py). Needs torch 2.11 to export, torchvision and transformers for the first three; numpy and onnx
+for the rest.
 """
 
 import argparse
@@ -20,9 +23,10 @@ from onnx import numpy_helper
 STRIPPED = "tenon.stripped"  # "mean deviation" of a weight that is left out, in the initializer's doc string
 LARGE = 4096  # elements
 SEQUENCE = 128
+DECODERS = {"decoder_step511": (511, 1), "decoder_step4095": (4095, 1), "decoder_prompt512": (0, 512)}
 
 
-def calibrate(model):
+def calibrate(model, inputs=None):
     """Gives the variance of each BatchNorm what it sees, one number for all its channels.
 
     Random weights alone let MobileNetV2's activations shrink from layer to layer, until float16 has only zeros left and
@@ -32,16 +36,25 @@ def calibrate(model):
     """
     import torch
 
+    if inputs is None:
+        inputs = (torch.randn(4, 3, 224, 224, generator=torch.Generator().manual_seed(0)),)
+
     def observe(norm, inputs):
         norm.running_var.fill_(inputs[0].square().mean())
 
     norms = [module for module in model.modules() if isinstance(module, torch.nn.BatchNorm2d)]
     hooks = [norm.register_forward_pre_hook(observe) for norm in norms]
     with torch.no_grad():
-        model(torch.randn(4, 3, 224, 224, generator=torch.Generator().manual_seed(0)))
+        model(*inputs)
     for hook in hooks:
         hook.remove()
     return model
+
+
+def has_batch_norms(model):
+    import torch
+
+    return any(isinstance(module, torch.nn.BatchNorm2d) for module in model.modules())
 
 
 def build(name, batch):
@@ -53,6 +66,12 @@ def build(name, batch):
 
         model = getattr(torchvision.models, name)(weights=None).eval()
         return calibrate(model), (torch.randn(batch, 3, 224, 224),), ["image"]
+    if name != "bert_base":
+        import networks
+
+        model, inputs, names = networks.NETWORKS[name](batch)
+        model = model.eval()
+        return calibrate(model, inputs) if has_batch_norms(model) else model, inputs, names
     from transformers import BertConfig, BertModel
 
     class Encoder(torch.nn.Module):
@@ -83,6 +102,17 @@ def export(args):
                 with torch.no_grad():
                     torch.onnx.export(model, inputs, str(path), dynamo=True, opset_version=18, input_names=names,
                                       external_data=False)
+                print(path, flush=True)
+
+
+def decoders(args):
+    import decoder_model
+
+    for name in args.models:
+        for batch in args.batches:
+            for kind in args.types:
+                path = args.out / f"{name}_{kind}_b{batch}.onnx"
+                onnx.save(decoder_model.model(*DECODERS[name], kind, batch), str(path))
                 print(path, flush=True)
 
 
@@ -134,6 +164,12 @@ def main():
     command.add_argument("--types", type=items, default=["f32", "f16"])
     command.add_argument("--batches", type=lambda text: [int(item) for item in items(text)], default=[1, 16])
     command.set_defaults(run=export)
+    command = commands.add_parser("decoders")
+    command.add_argument("out", type=pathlib.Path)
+    command.add_argument("--models", type=items, default=list(DECODERS))
+    command.add_argument("--types", type=items, default=["f16", "bf16", "int4"])
+    command.add_argument("--batches", type=lambda text: [int(item) for item in items(text)], default=[1, 8])
+    command.set_defaults(run=decoders)
     for name, run in (("strip", strip), ("fill", fill)):
         command = commands.add_parser(name)
         command.add_argument("files", type=pathlib.Path, nargs="+")

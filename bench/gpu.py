@@ -2,7 +2,7 @@
 """Times models on a CUDA device, side by side and in turns: Tenon's EP in our host and in a stock onnxruntime (the same
 bench/gpu_worker.cc drives both), torch.compile (reduce-overhead), and onnxruntime-gpu's CUDA EP without and with CUDA
 graphs (exhaustive search) where it is installed. Each is a process of its own; inputs and outputs stay on the device, and
-a run ends with a wait for it. A rival that fails is named in its row and stops nothing.
+a run ends with a wait for it. An output present.X is bound over the input past_key_values.X. A rival that fails is named in its row and stops nothing.
 
     gpu.py MODEL.onnx... --worker build/release/bin/gpu_worker --plugin build/release/lib/libtenon_ep_cuda.so
            --tenon build/release/lib/libtenon.so [--ort LIBONNXRUNTIME] [--ort-gpu-site FOLDER] [--no-torch]
@@ -23,6 +23,7 @@ import json
 import os
 import pathlib
 import queue
+import re
 import shutil
 import signal
 import statistics
@@ -32,6 +33,7 @@ import tempfile
 import threading
 import time
 
+import ml_dtypes
 import numpy as np
 import onnxruntime as ort
 
@@ -40,15 +42,20 @@ import gpu_roofline
 HERE = pathlib.Path(__file__).parent
 TENON_EP = "TenonCudaExecutionProvider"
 TYPES = {"tensor(float)": np.float32, "tensor(float16)": np.float16, "tensor(int64)": np.int64}
+KINDS = {"f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16, "int4": np.float16}  # by a file's name
 TENON = ("tenon", "tenon in onnxruntime")
 RIVALS = ("torch.compile", "onnxruntime-gpu", "onnxruntime-gpu graph")
 MARK = 0.85  # of the fastest rival
-LIMITS = {"f16": 1e-2, "f32": 1e-3}  # errors relative to the largest magnitude; TF32 is on
+LIMITS = {"f16": 1e-2, "bf16": 6e-2, "int4": 1e-2, "f32": 1e-3}  # errors relative to the largest magnitude; TF32 is on
 EXACT_LIMIT = 1e-4
 
 
 class Failed(Exception):
     pass
+
+
+def kind_of(path):
+    return path.stem.rsplit("_", 2)[1] if path.stem.count("_") >= 2 else "f32"
 
 
 class Worker:
@@ -139,7 +146,7 @@ class Bench:
     # All at once, before anything is timed: compiling takes many seconds of processor time.
     def start_torch(self):
         for path in self.args.models:
-            if len(path.stem.rsplit("_", 2)) == 3:
+            if len(path.stem.rsplit("_", 2)) == 3 and re.search(self.args.torch_for, path.stem):
                 command = [sys.executable, HERE / "gpu_worker_torch.py", path.stem, *(["exact"] if self.args.exact else [])]
                 self.torch[path] = Worker(command, self.log, self.args.torch_seconds)
         for worker in self.torch.values():
@@ -181,6 +188,8 @@ class Bench:
         if not cache.exists():
             worker = self.tenon(path, host, cache)
             times["cold"] = worker.start()["session_s"]
+            if self.args.quick:
+                return worker, times
             worker.end()
         worker = self.tenon(path, host, cache)
         times["warm"] = worker.start()["session_s"]
@@ -204,22 +213,27 @@ class Bench:
                     array[:] = 1
                 elif value.name == "input_ids":
                     array = rng.integers(0, 30000, value.shape)
+                kept = dtype
             else:
-                # What float16 has, so that both types mean the same input.
-                array = rng.standard_normal(value.shape).astype(np.float16).astype(dtype)
+                # What the type has, so that all mean the same input.
+                kept = KINDS[kind_of(path)]
+                array = rng.standard_normal(value.shape).astype(kept).astype(dtype)
             feeds[value.name] = array
-            kept = np.float16 if "_f16_" in path.name and dtype is np.float32 else dtype
             array.astype(kept).tofile(folder / f"{index}.bin")
+        names = {value.name: index for index, value in enumerate(session.get_inputs())}
+        (folder / "names.json").write_text(json.dumps(names))
         return folder, feeds
 
-    def error(self, worker, expected, half):
+    def error(self, worker, expected, kind):
         folder = self.scratch / "results"
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
         worker.ask(f"save {folder}")
         worst = 0.0
         for index, want in enumerate(expected):
-            got = np.fromfile(folder / f"{index}.bin", np.float16 if half else np.float32).astype(np.float32)
+            if index > 0 and not (folder / f"{index}.bin").exists():
+                break  # torch's caches are its inputs
+            got = np.fromfile(folder / f"{index}.bin", KINDS[kind]).astype(np.float32)
             if got.size != want.size:
                 raise Failed(f"output {index} has {got.size} elements instead of {want.size}")
             difference = np.abs(got - want.astype(np.float32).ravel()).max()
@@ -245,9 +259,10 @@ class Bench:
                          "p90": round(tenths[-1], 1)}
 
     def bench(self, path):
-        half = "_f16_" in path.name
+        kind = kind_of(path)
         row = {"model": path.stem + (" exact" if self.args.exact else ""), "results": {}, "session_s": {}}
-        precise = path.with_name(path.name.replace("_f16_", "_f32_"))
+        # ONNX Runtime's CPU EP has few operators of bfloat16.
+        precise = path.with_name(path.name.replace("_f16_", "_f32_").replace("_bf16_", "_f16_"))
         session = ort.InferenceSession(str(precise if precise.exists() else path), providers=["CPUExecutionProvider"])
         row["reference"] = precise.stem if precise.exists() else path.stem
         folder, feeds = self.feeds(path, session)
@@ -263,7 +278,7 @@ class Bench:
                 worker.start()
                 worker.ask(f"bind {folder}")
                 worker.ask("run 10")
-                results[name] = {"error_relative": self.error(worker, expected, half)}
+                results[name] = {"error_relative": self.error(worker, expected, kind)}
                 workers[name] = worker
             except (Failed, OSError) as failed:
                 results[name] = {"error": str(failed)}
@@ -284,7 +299,7 @@ class Bench:
             results[name].update(result)
         for worker in workers.values():
             worker.end()
-        if not half and self.args.check_exact and not self.args.exact:
+        if kind == "f32" and self.args.check_exact and not self.args.exact:
             self.check_exact(path, folder, expected, row)
         self.judge(path, row)
         return row
@@ -297,14 +312,14 @@ class Bench:
             worker.start()
             worker.ask(f"bind {folder}")
             worker.ask("run 1")
-            error = self.error(worker, expected, False)
+            error = self.error(worker, expected, "f32")
             row["exact"] = {"error_relative": error, "good": error <= EXACT_LIMIT}
             worker.end()
         except Failed as failed:
             row["exact"] = {"error": str(failed)}
 
     def judge(self, path, row):
-        half = "_f16_" in path.name
+        kind = kind_of(path)
         results = row["results"]
         ours = [results[name]["us"] for name in TENON if "us" in results.get(name, {})]
         rivals = {name: results[name]["us"] for name in RIVALS if "us" in results.get(name, {})}
@@ -314,7 +329,7 @@ class Bench:
             row["fast"] = row["ratio"] <= MARK
         errors = [results[name]["error_relative"] for name in TENON if "error_relative" in results.get(name, {})]
         if errors:
-            limit = EXACT_LIMIT if self.args.exact else LIMITS["f16" if half else "f32"]
+            limit = EXACT_LIMIT if self.args.exact else LIMITS[kind]
             row["good"] = max(errors) <= limit and min(row["largest"]) > 0
         warm = [times["warm"] for times in row["session_s"].values() if "warm" in times]
         if warm:
@@ -323,13 +338,13 @@ class Bench:
             found = gpu_roofline.products(path)
             row["gflop"] = round(sum(flops for flops, _ in found) / 1e9, 2)
             row["mbytes"] = round(sum(size for _, size in found) / 1e6, 2)
+            flops = "f32_flops" if kind == "f32" else "f16_flops"
             if self.peaks is not None and ours:
-                limit = gpu_roofline.limit_us(found, self.peaks["f16_flops" if half else "f32_flops"],
+                limit = gpu_roofline.limit_us(found, self.peaks[flops],
                                               self.peaks["bytes"])
                 row["limit_us"] = round(limit, 1)
                 row["share_of_limit"] = round(limit / min(ours), 2)
-                row["share_of_flops"] = round(row["gflop"] * 1e15 / min(ours) / self.peaks[
-                    "f16_flops" if half else "f32_flops"], 3)
+                row["share_of_flops"] = round(row["gflop"] * 1e15 / min(ours) / self.peaks[flops], 3)
                 row["share_of_bandwidth"] = round(row["mbytes"] * 1e12 / min(ours) / self.peaks["bytes"], 3)
 
     def table(self):
@@ -391,7 +406,10 @@ def main():
     parser.add_argument("--ort", type=pathlib.Path, default=installed[0] if installed else None,
                         help="the stock host; default: of the onnxruntime package that is installed")
     parser.add_argument("--ort-gpu-site", type=pathlib.Path, help="the folder that has onnxruntime-gpu's onnxruntime/")
+    parser.add_argument("--no-ort", dest="ort", action="store_const", const=None, help="the stock host is left out")
     parser.add_argument("--no-torch", dest="torch", action="store_false")
+    parser.add_argument("--torch-for", default="", help="torch runs the models whose names have this expression")
+    parser.add_argument("--quick", action="store_true", help="sessions are made once, with an empty cache")
     parser.add_argument("--exact", action="store_true", help="everybody computes without TF32")
     parser.add_argument("--no-exact", dest="check_exact", action="store_false", help="no results without TF32 are checked")
     parser.add_argument("--runs", type=int, default=60)

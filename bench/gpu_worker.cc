@@ -7,7 +7,9 @@
 // NAME is an EP of the plugin, CUDAExecutionProvider (the one that onnxruntime-gpu is built with) or
 // CPUExecutionProvider, which needs no device. --context: CUDA's context exists before the session is made. The session
 // is made at once; then each line of standard input is answered by one line of JSON:
-//   bind DIR    inputs from DIR/<index>.bin, outputs filled with bytes that no result has
+//   bind DIR    inputs from DIR/<index>.bin, outputs filled with bytes that no result has; an output present.X shares
+//   the
+//               memory of an input past_key_values.X of its size, as onnxruntime-genai has them
 //   run N       the microseconds of N runs
 //   save DIR    outputs into DIR/<index>.bin
 //   sessions N  the seconds that making the session anew takes, N times
@@ -162,6 +164,7 @@ class Worker {
     std::string name;
     void* memory = nullptr;
     size_t size_bytes = 0;
+    bool shared = false;  // an input's memory
   };
 
   void check(OrtStatus* status) const {
@@ -211,6 +214,16 @@ class Worker {
     return seconds;
   }
 
+  // Where the caches that an output continues are.
+  void* shared_memory(const Bound& output) const {
+    const std::string from = "present.", to = "past_key_values.";
+    if (output.name.rfind(from, 0) != 0) return nullptr;
+    for (const Bound& input : inputs_)
+      if (input.name == to + output.name.substr(from.size()) && input.size_bytes == output.size_bytes)
+        return input.memory;
+    return nullptr;
+  }
+
   // A tensor of the session's input or output on the device, of the shape that the model says.
   Bound add(bool input, size_t index) {
     OrtAllocator* allocator = nullptr;
@@ -237,7 +250,9 @@ class Worker {
       if (dim < 0) stop("\"" + bound.name + "\" has no fixed shape");
       bound.size_bytes *= static_cast<size_t>(dim);
     }
-    bound.memory = on_device_ ? driver_.allocate(bound.size_bytes) : std::malloc(bound.size_bytes);
+    bound.memory = input ? nullptr : shared_memory(bound);
+    bound.shared = bound.memory != nullptr;
+    if (!bound.shared) bound.memory = on_device_ ? driver_.allocate(bound.size_bytes) : std::malloc(bound.size_bytes);
     OrtMemoryInfo* space = nullptr;
     if (ep_device_ == nullptr)
       check(api_->CreateMemoryInfo(on_device_ ? "Cuda" : "Cpu", OrtDeviceAllocator, 0, OrtMemTypeDefault, &space));
@@ -256,6 +271,7 @@ class Worker {
   static size_t element_bytes(ONNXTensorElementDataType type) {
     switch (type) {
       case ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT:
+      case ONNX_TENSOR_ELEMENT_DATA_TYPE_INT32:
         return 4;
       case ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT16:
       case ONNX_TENSOR_ELEMENT_DATA_TYPE_BFLOAT16:
@@ -285,11 +301,12 @@ class Worker {
     check(api_->SessionGetOutputCount(session_, &outputs));
     for (size_t i = 0; i < inputs; ++i) {
       std::ifstream file(folder + "/" + std::to_string(i) + ".bin", std::ios::binary);
-      put(add(true, i), std::vector<char>(std::istreambuf_iterator<char>(file), {}));
+      inputs_.push_back(add(true, i));
+      put(inputs_.back(), std::vector<char>(std::istreambuf_iterator<char>(file), {}));
     }
     for (size_t i = 0; i < outputs; ++i) {
       outputs_.push_back(add(false, i));
-      put(outputs_.back(), std::vector<char>(outputs_.back().size_bytes, '\xff'));
+      if (!outputs_.back().shared) put(outputs_.back(), std::vector<char>(outputs_.back().size_bytes, '\xff'));
     }
   }
 
@@ -325,7 +342,7 @@ class Worker {
   const OrtEpDevice* ep_device_ = nullptr;
   OrtSession* session_ = nullptr;
   OrtIoBinding* binding_ = nullptr;
-  std::vector<Bound> outputs_;
+  std::vector<Bound> inputs_, outputs_;
 };
 
 }  // namespace

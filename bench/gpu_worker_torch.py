@@ -2,7 +2,9 @@
 """torch.compile (reduce-overhead) behind the lines of bench/gpu_worker.cc: the torchvision or transformers model that a
 file's name says (bench/export_models.py), with the weights that were exported.
 
-    gpu_worker_torch.py NAME_TYPE_BATCH [exact]     # resnet50_f16_b16; exact: float32 without TF32
+    gpu_worker_torch.py NAME_TYPE_BATCH [PRECISION [MODE]]
+
+As in resnet50_f16_b16. PRECISION exact: float32 without TF32. MODE: reduce-overhead, or max-autotune.
 
 Besides `bind`, `run` and `save` it answers `peaks`: what the device reaches in a large matrix product of float16 and of
 float32 with TF32 (operations a second), and in a large copy (bytes a second, read and written).
@@ -14,8 +16,6 @@ import os
 import pathlib
 import sys
 import time
-
-import numpy as np
 
 import export_models
 
@@ -48,20 +48,25 @@ def peaks(size=8192, copied_bytes=1 << 30):
 
 
 class Worker:
-    def __init__(self, stem, precision=""):
+    def __init__(self, stem, precision="", mode="reduce-overhead"):
         import torch
 
         self.torch = torch
         torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = precision != "exact"
         name, kind, batch = stem.rsplit("_", 2)
-        self.half = kind == "f16"
+        # Weights of 4 bits have no rival: float16 stands there.
+        half = {"f16": torch.float16, "bf16": torch.bfloat16, "int4": torch.float16}.get(kind)
         start = time.perf_counter()
-        model, inputs, _ = export_models.build(name, int(batch[1:]))
+        model, inputs, self.names = export_models.build(name, int(batch[1:]))
         model = model.cuda()
-        if self.half:
-            model = model.half()
-        self.inputs = [(x.half() if self.half and x.is_floating_point() else x).cuda() for x in inputs]
-        self.compiled = torch.compile(model, mode="reduce-overhead")
+        if half:
+            model = model.to(half)
+        self.inputs = [(x.to(half) if half and x.is_floating_point() else x).cuda() for x in inputs]
+        # Caches that are changed in place stay where they are: without this word there would be no CUDA graph.
+        for input_name, tensor in zip(self.names, self.inputs):
+            if input_name.startswith("past_key_values."):
+                torch._dynamo.mark_static_address(tensor)
+        self.compiled = torch.compile(model, mode=mode)
         for _ in range(5):
             self.once()
         self.session_s = time.perf_counter() - start
@@ -73,10 +78,11 @@ class Worker:
         self.torch.cuda.synchronize()
 
     def bind(self, folder):
-        for index, tensor in enumerate(self.inputs):
-            dtype = tensor.cpu().numpy().dtype
-            array = np.fromfile(pathlib.Path(folder) / f"{index}.bin", dtype).reshape(tensor.shape)
-            tensor.copy_(self.torch.from_numpy(array))
+        folder = pathlib.Path(folder)
+        numbers = json.loads((folder / "names.json").read_text())
+        for index, (name, tensor) in enumerate(zip(self.names, self.inputs)):
+            data = bytearray((folder / f"{numbers.get(name, index)}.bin").read_bytes())
+            tensor.copy_(self.torch.frombuffer(data, dtype=tensor.dtype).reshape(tensor.shape))
         return {}
 
     def run(self, count):
@@ -92,7 +98,9 @@ class Worker:
         if hasattr(outputs, "to_tuple"):
             outputs = outputs.to_tuple()
         for index, tensor in enumerate(outputs if isinstance(outputs, (tuple, list)) else [outputs]):
-            tensor.cpu().numpy().tofile(pathlib.Path(folder) / f"{index}.bin")
+            bits = tensor.cpu().contiguous()
+            bits = bits.view(self.torch.int16) if bits.dtype == self.torch.bfloat16 else bits
+            bits.numpy().tofile(pathlib.Path(folder) / f"{index}.bin")
         return {}
 
 

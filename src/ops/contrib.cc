@@ -207,9 +207,41 @@ Status infer_masked_pool(Context& c) {
   return c.set_dims(0, std::move(dims));
 }
 
+// Y, and caches that become larger where the run's largest length needs it.
+Status infer_grouped_query(Context& c) {
+  for (size_t i = 0; i < 3; ++i) c.set_type(i, c.type(i == 0 || !c.has(i + 2) ? 0 : i + 2));
+  const int64_t heads = Attributes(c.node()).find_integer("num_heads").value_or(0),
+                kv_heads = Attributes(c.node()).find_integer("kv_num_heads").value_or(0);
+  if (!c.ranked(0) || c.rank(0) != 3 || heads < 1 || kv_heads < 1 || heads > INT32_MAX || kv_heads > INT32_MAX)
+    return {};
+  const Dims& q = c.dims(0);
+  const int64_t units = c.has(1) ? heads : heads + 2 * kv_heads;
+  const Dim depth = q[2].known() ? number(q[2].value / units) : Dim{};
+  TENON_TRY(c.set_dims(0, {q[0], q[1], depth.known() ? number(depth.value * heads) : Dim{}}));
+  const auto total = c.values(6);
+  for (size_t i = 1; i < 3; ++i) {
+    Dim room;
+    if (total && total->size() == 1) {
+      const Dim past = !c.has(i + 2) ? number(0) : c.ranked(i + 2) && c.rank(i + 2) == 4 ? c.dims(i + 2)[2] : Dim{};
+      if (past.known()) room = number(std::max(past.value, (*total)[0]));
+    }
+    // Caches of codes may lie two a byte.
+    const Dim last = c.has(i + 2) ? (c.ranked(i + 2) && c.rank(i + 2) == 4 ? c.dims(i + 2)[3] : Dim{}) : depth;
+    if (c.has_output(i)) TENON_TRY(c.set_dims(i, {q[0], number(kv_heads), room, last}));
+  }
+  return {};
+}
+
+// Y, and the sum that was normalised.
+Status infer_skip_norm(Context& c) {
+  TENON_TRY(c.copy(0));
+  return c.copy(0, 3);
+}
+
 constexpr Row kRows[] = {{"BifurcationDetector", &infer_bifurcation},
                          {"CropAndResize", &infer_crop},
                          {"DynamicTimeWarping", &infer_time_warping},
+                         {"GroupQueryAttention", &infer_grouped_query},
                          {"Inverse", &infer_inverse},
                          {"MaxpoolWithMask", &infer_masked_pool},
                          {"MoE", &infer_experts},
@@ -217,6 +249,8 @@ constexpr Row kRows[] = {{"BifurcationDetector", &infer_bifurcation},
                          {"NGramHashMapping", &infer_ngram_hash},
                          {"NGramRepeatBlock", &infer_scores},
                          {"QMoE", &infer_experts},
+                         {"SkipLayerNormalization", &infer_skip_norm},
+                         {"SkipSimplifiedLayerNormalization", &infer_skip_norm},
                          {"Tokenizer", &infer_tokenizer},
                          {"UnfoldTensor", &infer_unfold},
                          {"VarlenNGramHashMapping", &infer_ngram_hash},

@@ -193,6 +193,7 @@ constexpr Row kRows[] = {
     {"LpNormalization", &infer_lp_normalization},
     {"MeanVarianceNormalization", &infer_same},
     {"RMSNormalization", &infer_rms_normalization},
+    {"SimplifiedLayerNormalization", &infer_rms_normalization},
 };
 
 }  // namespace

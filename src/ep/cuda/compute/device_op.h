@@ -99,6 +99,8 @@ class DeviceOp {
   virtual size_t scratch_bytes(const Program&) const { return 0; }
   virtual Status prepare(const PrepareContext& context) = 0;
   virtual Status queue(const QueueContext& context) const = 0;
+  // Whether the first write may be the memory of `reads()[index]`.
+  virtual bool may_overwrite(size_t) const { return false; }
   // The text of the choice, after prepare().
   virtual std::string choice() const { return ""; }
 

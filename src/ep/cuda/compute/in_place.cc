@@ -1,6 +1,6 @@
 #include "ep/cuda/compute/in_place.h"
 
-#include "ep/cuda/compute/template_op.h"
+#include "ep/cuda/compute/device_op.h"
 
 namespace tenon::cuda {
 
@@ -14,8 +14,7 @@ bool may_run_in_place(const Program& program, size_t input, size_t output) {
       to.first < 0)
     return false;
   if (from.last != to.first) return from.last < to.first;
-  const auto* op = dynamic_cast<const TemplateOp*>(program.ops[to.first].get());
-  if (op == nullptr) return false;
+  const DeviceOp* const op = program.ops[to.first].get();
   for (size_t i = 0; i < op->reads().size(); ++i) {
     const TensorId id = op->reads()[i];
     if (id == kNoTensor || program.tensor(id).storage == y) return false;

@@ -82,5 +82,48 @@ TEST(InPlace, AnInputThatIsReadLaterIsNot) {
   EXPECT_TRUE(may_run_in_place(program, 1, 1));
 }
 
+// A cache with room for the new keys and values: those of the past stay where they are.
+TEST(InPlace, APresentIsItsPast) {
+  plan_testing::GraphBuilder builder;
+  const auto dims = [](std::vector<int64_t> sizes) {
+    std::vector<Dim> made;
+    for (int64_t size : sizes) made.push_back({size, {}});
+    return made;
+  };
+  const auto input = [&](const char* name, std::vector<int64_t> sizes, DataType type = DataType::kFloat) {
+    const ValueId id = builder.input(name, dims(std::move(sizes)));
+    builder.graph.value(id).type = type;
+    return id;
+  };
+  const ValueId q = input("q", {1, 1, 32}), k = input("k", {1, 1, 16}), v = input("v", {1, 1, 16});
+  const ValueId past_k = input("past_k", {1, 2, 9, 8}), past_v = input("past_v", {1, 2, 9, 8});
+  const ValueId lengths = input("lengths", {1}, DataType::kInt32);
+  std::byte* data = nullptr;
+  Result<ConstantRef> total = make_constant(DataType::kInt32, Shape{}, &data);
+  ASSERT_TRUE(total.ok());
+  *reinterpret_cast<int32_t*>(data) = 9;
+  const ValueId largest = builder.graph.add_constant("total", *std::move(total));
+  const ValueId y = builder.node("GroupQueryAttention", {q, k, v, past_k, past_v, lengths, largest}, "y");
+  Node& node = builder.last();
+  node.domain = "com.microsoft";
+  node.since_version = 1;
+  node.set_int("num_heads", 4);
+  node.set_int("kv_num_heads", 2);
+  const ValueId present_k = builder.value("present_k"), present_v = builder.value("present_v");
+  builder.last().outputs = {y, present_k, present_v};
+  for (ValueId id : {y, present_k, present_v}) builder.output(id);
+  Result<Region> region = Region::prepare(builder.graph);
+  ASSERT_TRUE(region.ok()) << region.status().to_string();
+  std::vector<Shape> shapes;
+  for (ValueId id : region->graph().inputs) shapes.push_back(region->graph().value(id).shape());
+  Result<Program> program = region->lower_at(shapes, true);
+  ASSERT_TRUE(program.ok()) << program.status().to_string();
+  EXPECT_TRUE(may_run_in_place(*program, 3, 1)) << program->to_text();
+  EXPECT_TRUE(may_run_in_place(*program, 4, 2));
+  // The values of the past are read after the new keys are written.
+  EXPECT_FALSE(may_run_in_place(*program, 4, 1));
+  EXPECT_FALSE(may_run_in_place(*program, 0, 1));
+}
+
 }  // namespace
 }  // namespace tenon::cuda

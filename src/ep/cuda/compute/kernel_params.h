@@ -116,8 +116,7 @@ struct SoftmaxParams {
   int32_t guarded = 0;  // zeros instead of a row of NaN
 };
 
-// Element strides; a row of heads lies together, and y's rows one after the other. mask strides are 0 where it
-// broadcasts.
+// Element strides, from one batch, head and position to the next. mask strides are 0 where it broadcasts.
 struct AttentionParams {
   const void* q = nullptr;
   const void* k = nullptr;
@@ -128,10 +127,17 @@ struct AttentionParams {
   float parts_factor = 1;
   int32_t terms = 0;
   int32_t batch = 0, heads = 0, queries = 0, keys = 0, head_size = 0, value_size = 0;
-  int64_t q_batch = 0, q_row = 0, k_batch = 0, k_row = 0, v_batch = 0, v_row = 0, y_row = 0;
+  int32_t sharing = 1;  // heads of queries that share one of keys
+  int64_t q_batch = 0, q_head = 0, q_row = 0, k_batch = 0, k_head = 0, k_row = 0, v_batch = 0, v_head = 0, v_row = 0;
+  int64_t y_batch = 0, y_head = 0, y_row = 0;
   int64_t mask_batch = 0, mask_head = 0, mask_query = 0, mask_key = 0;
+  // A query sees the keys up to its position, the first one's being `before`. With `lengths` (the last position of each
+  // batch) a batch has so many keys, and its queries are the last ones, or with `first_run` begin at 0.
+  int32_t causal = 0, before = 0, first_run = 0;
+  const int32_t* lengths = nullptr;
   float scale = 1;
   int32_t guarded = 0;       // zeros for a query whose probabilities are NaN
+  int32_t half_vectors = 0;  // heads and rows are multiples of 8 bytes, not of 16
   int32_t mask_vectors = 0;  // 16 bytes of a mask are that many neighbouring keys, aligned
 };
 

@@ -29,7 +29,8 @@ struct TemplateKernel {
   std::string instance;           // template_instance("pool", type, rank, wide)
   std::vector<std::byte> params;  // kernel_params(struct)
   LaunchShape shape;
-  std::vector<bool> in_place;  // by read: it may be the memory of the first write; empty: none may
+  std::vector<bool> in_place;     // by read: it may be the memory of the first write; empty: none may
+  bool nothing_in_place = false;  // where the first read is the memory of the first write, there is nothing to do
   // CUDA C++ that stands between the header and the instance, which names a type of it: the functor of a chain. No
   // other instance comes with the same text.
   std::string text;

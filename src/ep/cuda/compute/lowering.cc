@@ -93,7 +93,14 @@ constexpr std::array kFamilies = {Family{"tenon", "Conv", &lower_conv},
                                   Family{"", "QLinearConv", &lower_conv_integer},
                                   Family{"", "DynamicQuantizeLinear", &lower_dynamic_quantize},
                                   Family{"", "Resize", &lower_resize},
-                                  Family{"", "Upsample", &lower_resize}};
+                                  Family{"", "Upsample", &lower_resize},
+                                  Family{"", "SimplifiedLayerNormalization", &lower_contrib_norm},
+                                  Family{"com.microsoft", "SkipSimplifiedLayerNormalization", &lower_contrib_norm},
+                                  Family{"com.microsoft", "SkipLayerNormalization", &lower_contrib_norm},
+                                  Family{"com.microsoft", "MatMulNBits", &lower_matmul_nbits},
+                                  Family{"com.microsoft", "RotaryEmbedding", &lower_rotary},
+                                  Family{"", "RotaryEmbedding", &lower_rotary},
+                                  Family{"com.microsoft", "GroupQueryAttention", &lower_grouped_query}};
 
 const Family* find_family(const Node& node) {
   const auto found = std::find_if(kFamilies.begin(), kFamilies.end(), [&](const Family& family) {
@@ -104,8 +111,9 @@ const Family* find_family(const Node& node) {
 
 // Whose kernels count elements in 32 bits.
 bool counts_in_32_bits(const Node& node) {
-  static constexpr std::array<std::string_view, 10> kNames = {
-      "Conv", "ConvTranspose", "MatMul", "Gemm", "Attention", "PackedAttention", "LSTM", "GRU", "RNN", "TopK"};
+  static constexpr auto kNames =
+      std::to_array<std::string_view>({"Conv", "ConvTranspose", "MatMul", "MatMulNBits", "Gemm", "Attention",
+                                       "PackedAttention", "GroupQueryAttention", "LSTM", "GRU", "RNN", "TopK"});
   return std::find(kNames.begin(), kNames.end(), node.op_type) != kNames.end();
 }
 
@@ -143,6 +151,14 @@ Status can_lower(const Graph& graph, const Node& node) {
   if (node.op_type == "MatMul" || node.op_type == "Gemm" || node.op_type == "Conv" || node.op_type == "ConvTranspose")
     TENON_UNSUPPORTED_IF(compute_type(resized) != "float", "{} multiplies {}.", node.label(graph),
                          data_type_name(resized));
+  if (node.op_type == "GroupQueryAttention") TENON_TRY(can_attend_grouped(graph, node));
+  if (node.op_type == "MatMulNBits") TENON_TRY(can_multiply_nbits(graph, node));
+  if (const Family* const family = find_family(node); family != nullptr && family->lower == &lower_contrib_norm) {
+    // It becomes others (rewrites.cc), unless it gives what those do not.
+    for (size_t i = 1; i < node.outputs.size(); ++i)
+      TENON_UNSUPPORTED_IF(node.outputs[i] != kNoValue && (i != 3 || node.domain.empty()),
+                           "{} gives its mean or its deviations.", node.label(graph));
+  }
   // How many a TopK takes has to be known, for there is a most.
   if (node.op_type == "TopK")
     TENON_UNSUPPORTED_IF(node.input(1) != kNoValue && graph.value(node.inputs[1]).constant == nullptr,
@@ -328,6 +344,11 @@ bool Lowering::only_split(ValueId id) {
          });
 }
 
+const Node* Lowering::producer(ValueId id) const {
+  const NodeId made = id == kNoValue ? kNoNode : producers_[id];
+  return made.valid() ? &graph_.nodes[made] : nullptr;
+}
+
 bool Lowering::joined(const Node& node) const { return joined_[NodeId(&node - graph_.nodes.elements().data())]; }
 
 const Node* Lowering::joined_producer(ValueId id) const {
@@ -389,6 +410,8 @@ Status Lowering::lower_node(const Node& node) {
     for (ValueId id : ids)
       TENON_UNSUPPORTED_IF(id != kNoValue && !value(id).fully_known(),
                            "The shape of \"{}\" of {} is only known at run time.", value(id).name, label(node));
+  if (const auto found = lowered_by_.find(&node); found != lowered_by_.end())
+    return found->second == nullptr ? Status() : found->second();
   if (is_elementwise(graph_, node)) return lower_elementwise(*this, node);
   const Family* family = find_family(node);
   TENON_UNSUPPORTED_IF(family == nullptr, "The CUDA EP has no operator {}.", node.op_type);
@@ -440,6 +463,7 @@ Result<Program> Lowering::run() {
     for (ValueId id : graph_.nodes[n].inputs)
       if (id != kNoValue) readers_[id].push_back(n);
   find_chains();
+  TENON_TRY(find_row_products(*this));
   if (options_.bounds != nullptr) find_weight_bounds(*this);
   for (const Node& node : graph_.nodes) TENON_TRY_CONTEXT(lower_node(node), "while lowering {}", label(node));
   TENON_TRY(finish_outputs());

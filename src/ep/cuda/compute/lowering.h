@@ -100,6 +100,18 @@ class Lowering {
   bool joined(const Node& node) const;
   const Node* joined_producer(ValueId id) const;
 
+  // For operators that compute several nodes: who makes and who reads a value, and what is lowered with another node.
+  const Node* producer(ValueId id) const;
+  // One for each use.
+  const std::vector<NodeId>& readers(ValueId id) const { return readers_[id]; }
+  // Read exactly once, and no output of the graph.
+  bool read_once(ValueId id) const { return uses_[id] == 1 && output_of_[id] < 0; }
+  bool is_output(ValueId id) const { return output_of_[id] >= 0; }
+  // The node is lowered by `lower`, or not at all because another node's makes its outputs.
+  void lower_by(const Node& node, std::function<Status()> lower) { lowered_by_[&node] = std::move(lower); }
+  void lower_elsewhere(const Node& node) { lower_by(node, nullptr); }
+  bool is_lowered_by_other(const Node& node) const { return joined(node) || lowered_by_.contains(&node); }
+
   // Adds an elementwise or moving kernel; the parts of its description that need tensors are filled in by the caller.
   Status add_generated(const Node& node, std::string what, const GeneratedElementwise& kernel,
                        std::vector<TensorId> leaves, std::vector<TensorId> indices, TensorId out);
@@ -126,6 +138,7 @@ class Lowering {
   std::map<ValueId, SplitTensor> split_tensors_;
   std::map<ValueId, Bound> bounds_;
   PerNode<bool> joined_;
+  std::map<const Node*, std::function<Status()>> lowered_by_;
 };
 
 // One family each.
@@ -134,10 +147,21 @@ Status lower_conv_transpose(Lowering& to, const Node& node);
 Status lower_matmul(Lowering& to, const Node& node);
 // The bounds of the weights of all products that may read f16 parts, at once.
 void find_weight_bounds(Lowering& to);
+// Finds products of few rows of the same input, gates, residuals and normalisations that one kernel computes, and says
+// so to the lowering: their nodes are lowered together.
+Status find_row_products(Lowering& to);
 // The terms of the split product that would read the node's first operand as f16 parts; 0: it would not.
 int32_t terms_read(Lowering& to, const Node& node);
 Status lower_attention(Lowering& to, const Node& node);
 Status lower_layer_norm(Lowering& to, const Node& node);
+// Norms of ONNX Runtime's own, which became others before unless they give what those do not.
+Status lower_contrib_norm(Lowering& to, const Node& node);
+Status lower_matmul_nbits(Lowering& to, const Node& node);
+Status lower_rotary(Lowering& to, const Node& node);
+Status lower_grouped_query(Lowering& to, const Node& node);
+// can_lower() for what these refuse whatever the sizes are.
+Status can_attend_grouped(const Graph& graph, const Node& node);
+Status can_multiply_nbits(const Graph& graph, const Node& node);
 Status lower_softmax(Lowering& to, const Node& node);
 Status lower_pool(Lowering& to, const Node& node);
 Status lower_recurrent(Lowering& to, const Node& node);

@@ -9,6 +9,7 @@
 
 #include "base/checked.h"
 #include "base/format.h"
+#include "ep/cuda/compute/half_islands.h"
 #include "ep/cuda/compute/parallel.h"
 #include "ep/cuda/compute/rewrites.h"
 #include "graph/huge_chunk.h"
@@ -32,6 +33,8 @@ DataType uniform_half(const Graph& graph) {
     for (const auto& ids : {node.inputs, node.outputs})
       for (ValueId id : ids) {
         if (id == kNoValue || !is_float(graph.value(id).type)) continue;
+        // The scales of a Resize are float32 in every model, and read when a plan is made.
+        if (node.op_type == "Resize" && graph.value(id).constant != nullptr) continue;
         const DataType type = graph.value(id).type;
         if (data_type_size(type) != 2 || (half != DataType::kUndefined && type != half)) return DataType::kUndefined;
         half = type;
@@ -184,6 +187,7 @@ PassOptions pass_options() {
 }  // namespace
 
 Result<Region> Region::prepare(Graph graph) {
+  join_half_islands(graph);
   const DataType half = uniform_half(graph);
   if (half != DataType::kUndefined) {
     TENON_TRY(call_floats(graph, half));
@@ -241,6 +245,7 @@ Result<Graph> Region::at(std::span<const Shape> inputs) const {
   TENON_TRY(run_rewrites(graph));
   TENON_TRY(infer_shapes(graph));
   TENON_TRY(run_passes(graph, PassPhase::kPlan, pass_options()));
+  split_skips(graph);
   for (ValueId id : graph.outputs)
     TENON_UNSUPPORTED_IF(!graph.value(id).fully_known(), "The shape of output \"{}\" is only known at run time.",
                          graph.value(id).name);

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "ep/cuda/compute/lowering.h"
+#include "ops/attributes.h"
 #include "ops/gather.h"
 #include "ops/matmul.h"
 #include "ops/softmax.h"
@@ -180,6 +181,48 @@ bool softmax_in_the_middle(Rewriter& rewriter, NodeId here) {
   return true;
 }
 
+// Norms of ONNX Runtime's own: an addition, and a norm of ai.onnx.
+bool contrib_norm(Rewriter& rewriter, NodeId here) {
+  const Node node = rewriter.node(here);
+  const bool skips = node.domain == "com.microsoft" &&
+                     (node.op_type == "SkipLayerNormalization" || node.op_type == "SkipSimplifiedLayerNormalization");
+  if (!skips && !(node.domain.empty() && node.op_type == "SimplifiedLayerNormalization")) return false;
+  const bool centred = node.op_type == "SkipLayerNormalization";
+  const size_t sum_output = skips ? 3 : SIZE_MAX;
+  for (size_t i = 1; i < node.outputs.size(); ++i)
+    if (i != sum_output && node.outputs[i] != kNoValue) return false;
+  if (node.outputs.empty() || node.outputs[0] == kNoValue) return false;
+  ValueId x = node.inputs[0];
+  if (skips) {
+    const ValueId bias = node.input(centred ? 4 : 3);
+    const auto sum_like = [&](const char* what) {
+      Value made = rewriter.value(node.inputs[0]);
+      made.name = node.name + ":" + rewriter.value(node.outputs[0]).name + what;
+      made.constant = nullptr;
+      return rewriter.add_value(std::move(made));
+    };
+    // The bias belongs to the product before, which takes it in.
+    if (bias != kNoValue) {
+      const ValueId biased = sum_like(":biased");
+      rewriter.insert_before(here, make_node("Add", 14, node.name, {x, bias}, {biased}));
+      x = biased;
+    }
+    const bool read = sum_output < node.outputs.size() && node.outputs[sum_output] != kNoValue;
+    const ValueId sum = read ? node.outputs[sum_output] : sum_like(":sum");
+    rewriter.insert_before(here, make_node("Add", 14, node.name, {x, node.inputs[1]}, {sum}));
+    x = sum;
+  }
+  const Attributes attributes(node);
+  const ValueId scale = node.inputs[skips ? 2 : 1];
+  Node norm = centred ? make_node("LayerNormalization", 17, node.name, {x, scale}, {node.outputs[0]})
+                      : make_node("RMSNormalization", 23, node.name, {x, scale}, {node.outputs[0]});
+  if (centred && node.input(3) != kNoValue) norm.inputs.push_back(node.inputs[3]);
+  norm.set_int("axis", skips ? -1 : attributes.integer("axis"));
+  norm.set_float("epsilon", attributes.number("epsilon"));
+  rewriter.replace(here, std::move(norm));
+  return true;
+}
+
 // GatherND of whole elements at constant indices: a Gather from the flat tensor.
 bool flat_gather(Rewriter& rewriter, NodeId here) {
   const Node node = rewriter.node(here);
@@ -224,12 +267,35 @@ bool flat_gather(Rewriter& rewriter, NodeId here) {
 
 }  // namespace
 
+void split_skips(Graph& graph) {
+  Rewriter rewriter(graph);
+  for (NodeId i : rewriter.ids()) {
+    if (rewriter.erased(i)) continue;
+    const Node node = rewriter.node(i);
+    if (node.domain != "tenon" || node.op_type != "LayerNorm" || node.input(1) == kNoValue ||
+        Attributes(node).flag("subtract_mean"))
+      continue;
+    const bool read = node.outputs.size() > 1 && node.outputs[1] != kNoValue;
+    Value made = rewriter.value(node.outputs[0]);
+    made.name = node.name + ":" + made.name + ":sum";
+    const ValueId sum = read ? node.outputs[1] : rewriter.add_value(std::move(made));
+    rewriter.insert_before(i, make_node("Add", 14, node.name, {node.inputs[0], node.inputs[1]}, {sum}));
+    Node norm = node;
+    norm.inputs[0] = sum;
+    norm.inputs[1] = kNoValue;
+    norm.outputs.resize(1);
+    rewriter.replace(i, std::move(norm));
+  }
+  rewriter.finish();
+}
+
 Status run_rewrites(Graph& graph) {
   Rewriter rewriter(graph);
   for (NodeId i : rewriter.ids()) {
     if (rewriter.erased(i)) continue;
-    (void)(hoist_factors(rewriter, i, true) || product_of_rows(rewriter, i) || flat_gather(rewriter, i) ||
-           parts_of_gemm(rewriter, i) || product_of_vector(rewriter, i) || softmax_in_the_middle(rewriter, i));
+    (void)(contrib_norm(rewriter, i) || hoist_factors(rewriter, i, true) || product_of_rows(rewriter, i) ||
+           flat_gather(rewriter, i) || parts_of_gemm(rewriter, i) || product_of_vector(rewriter, i) ||
+           softmax_in_the_middle(rewriter, i));
   }
   rewriter.finish();
   return Status();

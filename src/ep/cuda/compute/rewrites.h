@@ -9,4 +9,8 @@ namespace tenon::cuda {
 
 Status run_rewrites(Graph& graph);
 
+// After the plan passes: norms by the root mean square leave the addition before them to the product that it follows
+// (matmul/few_rows.h); their kernels add nothing themselves.
+void split_skips(Graph& graph);
+
 }  // namespace tenon::cuda

@@ -26,6 +26,8 @@ Status TemplateOp::prepare(const PrepareContext& context) {
 
 Status TemplateOp::queue(const QueueContext& context) const {
   if (kernel_.shape.grid_x == 0) return Status();
+  if (kernel_.nothing_in_place && context.addresses.of(reads()[0]) == context.addresses.of(writes()[0]))
+    return Status();
   std::vector<CUdeviceptr> addresses;
   addresses.reserve(arguments_.size());
   for (TensorId id : arguments_) addresses.push_back(id == kNoTensor ? 0 : context.addresses.of(id));

@@ -17,8 +17,7 @@ class TemplateOp final : public DeviceOp {
   std::string description(const Program& program) const override;
   Status prepare(const PrepareContext& context) override;
   Status queue(const QueueContext& context) const override;
-  // Whether the write may be the memory of `reads()[index]`.
-  bool may_overwrite(size_t index) const { return index < kernel_.in_place.size() && kernel_.in_place[index]; }
+  bool may_overwrite(size_t index) const override { return index < kernel_.in_place.size() && kernel_.in_place[index]; }
   const TemplateKernel& kernel() const { return kernel_; }
   const std::vector<TensorId>& arguments() const { return arguments_; }
 

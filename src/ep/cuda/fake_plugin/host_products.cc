@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ep/cuda/compute/lowering.h"
+#include "ep/cuda/ops/attention/op.h"
 #include "ep/cuda/ops/conv/op.h"
 #include "ep/cuda/ops/conv/pad_image_op.h"
 #include "ep/cuda/ops/quantize/op.h"
@@ -109,16 +110,61 @@ void run(const PadImageOp& op, const Addresses& addresses) {
   }
 }
 
+void run(const AttentionOp& op, const Addresses& addresses) {
+  const AttentionParams p = op.bound_params(addresses);
+  const DataType type = op.type();
+  const auto size = static_cast<int64_t>(data_type_size(type));
+  const auto number = [&](const void* data, int64_t at) {
+    return double{floats_at(static_cast<const std::byte*>(data) + at * size, type, 1)[0]};
+  };
+  for (int64_t item = 0; item < int64_t{p.batch} * p.heads * p.queries; ++item) {
+    const int64_t query = item % p.queries, head = item / p.queries % p.heads, image = item / p.queries / p.heads;
+    int64_t keys = p.keys, before = p.before;
+    if (p.lengths != nullptr) {
+      keys = std::clamp<int64_t>(p.lengths[image] + 1, 0, p.keys);
+      before = p.first_run != 0 ? 0 : keys - p.queries;
+    }
+    if (p.causal != 0) keys = std::clamp<int64_t>(before + query + 1, 0, keys);
+    std::vector<double> scores(keys);
+    double most = -INFINITY, total = 0;
+    for (int64_t key = 0; key < keys; ++key) {
+      double sum = 0;
+      for (int64_t d = 0; d < p.head_size; ++d)
+        sum += number(p.q, image * p.q_batch + head * p.q_head + query * p.q_row + d) *
+               number(p.k, image * p.k_batch + head / p.sharing * p.k_head + key * p.k_row + d);
+      sum *= double{p.scale};
+      if (p.mask != nullptr)
+        sum += number(p.mask, image * p.mask_batch + head * p.mask_head + query * p.mask_query + key * p.mask_key);
+      scores[key] = sum;
+      most = std::max(most, sum);
+    }
+    for (double& score : scores) total += score = std::exp(score - most);
+    const bool zero = keys == 0 || (p.guarded != 0 && !(total > 0));
+    for (int64_t d = 0; d < p.value_size; ++d) {
+      double sum = 0;
+      for (int64_t key = 0; key < keys; ++key)
+        sum += scores[key] * number(p.v, image * p.v_batch + head / p.sharing * p.v_head + key * p.v_row + d);
+      const auto result = static_cast<float>(zero ? 0.0 : sum / total);
+      store_floats({&result, 1}, type,
+                   static_cast<std::byte*>(p.y) + (image * p.y_batch + head * p.y_head + query * p.y_row + d) * size);
+    }
+  }
+}
+
+// Parts of f16 are for products that no host computes.
+bool is_plain(const AttentionOp* attention) { return attention != nullptr && !attention->writes_parts(); }
+
 }  // namespace
 
 bool is_host_product(const DeviceOp& op) {
   return dynamic_cast<const ConvOp*>(&op) != nullptr || dynamic_cast<const IntegerProductOp*>(&op) != nullptr ||
-         dynamic_cast<const PadImageOp*>(&op) != nullptr;
+         dynamic_cast<const PadImageOp*>(&op) != nullptr || is_plain(dynamic_cast<const AttentionOp*>(&op));
 }
 
 void run_host_product(const DeviceOp& op, const Addresses& addresses) {
   if (const auto* const conv = dynamic_cast<const ConvOp*>(&op)) run(*conv, addresses);
   if (const auto* const product = dynamic_cast<const IntegerProductOp*>(&op)) run(*product, addresses);
+  if (const auto* const attention = dynamic_cast<const AttentionOp*>(&op)) run(*attention, addresses);
   if (const auto* const image = dynamic_cast<const PadImageOp*>(&op)) run(*image, addresses);
 }
 

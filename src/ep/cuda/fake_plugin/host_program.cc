@@ -176,6 +176,7 @@ void HostProgram::run(std::span<std::byte* const> inputs, std::span<std::byte* c
     for (TensorId id : template_op->arguments()) parameters.push_back(addresses.pointer(id));
     const LaunchShape& shape = template_op->kernel().shape;
     if (shape.grid_x == 0) continue;
+    if (template_op->kernel().nothing_in_place && addresses.of(op.reads()[0]) == addresses.of(op.writes()[0])) continue;
     const std::array<unsigned, 3> grid = {shape.grid_x, shape.grid_y, shape.grid_z};
     launchers_[i](parameters.data(), grid.data(), shape.block_x);
   }

@@ -30,13 +30,23 @@ __device__ __forceinline__ bfloat_bits to_bfloat(float f) {
   return v;
 }
 
-// Launches may overlap the end of the one before (programmatic dependent launch): a kernel calls this before it touches
-// memory.
-__device__ __forceinline__ void begin_kernel() {
+// Launches may overlap the end of the one before (programmatic dependent launch). Before the wait a kernel may read
+// constants alone.
+__device__ __forceinline__ void wait_for_previous_kernel() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+// The next kernel may start, and read constants: its own wait is for the end of this one.
+__device__ __forceinline__ void let_next_kernel_start() {
+#if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 #endif
+}
+// A kernel calls this before it touches memory.
+__device__ __forceinline__ void begin_kernel() {
+  wait_for_previous_kernel();
+  let_next_kernel_start();
 }
 
 }  // namespace tenon::cuda::device

@@ -1,5 +1,6 @@
 // Compiled by nvcc with the tests, and used by no program: an error in a template then has a line number. One line an
 // instance; each header has some that differ in the code's shape.
+#include "ep/cuda/ops/attention/cached.cuh"
 #include "ep/cuda/ops/conv/conv_transpose.cuh"
 #include "ep/cuda/ops/conv/depthwise_strips.cuh"
 #include "ep/cuda/ops/conv/pack.cuh"
@@ -9,6 +10,7 @@
 #include "ep/cuda/ops/elementwise/elementwise_tiles.cuh"
 #include "ep/cuda/ops/gather/gather.cuh"
 #include "ep/cuda/ops/gather/scatter.cuh"
+#include "ep/cuda/ops/matmul/few_rows.cuh"
 #include "ep/cuda/ops/moves/pad.cuh"
 #include "ep/cuda/ops/norm/group.cuh"
 #include "ep/cuda/ops/norm/norm.cuh"
@@ -95,6 +97,19 @@ TENON_INSTANCE(elementwise<Same, false, 2, 1, 1, 3u, true, 0, int, Gathered<int,
                            Operand<long long, Read::kIndex, 2u>>);
 TENON_INSTANCE(elementwise_tiles<Sum, false, 3, 1, 7u, true, float, Operand<float, Read::kTile, 7u>,
                                  Operand<bfloat_bits, Read::kElement, 4u>>);
+
+TENON_INSTANCE(keep_past<half_bits>);
+TENON_INSTANCE(place_heads<half_bits, true, false>);
+TENON_INSTANCE(place_heads<float, true, true>);
+TENON_INSTANCE(turn_heads<bfloat_bits, true>);
+TENON_INSTANCE(attend_split<half_bits, 3, 8>);
+TENON_INSTANCE(attend_split<bfloat_bits, 4, 16>);
+TENON_INSTANCE(attend_split<float, 1, 32>);
+TENON_INSTANCE(join_splits<half_bits>);
+TENON_INSTANCE(few_rows<half_bits, PlainWeights<half_bits>, 1, 2, 4, true, true, Activation::kSilu>);
+TENON_INSTANCE(few_rows<bfloat_bits, BlockedWeights<bfloat_bits, 4>, 8, 2, 4, true, false, Activation::kNone>);
+TENON_INSTANCE(few_rows<float, PlainWeights<float>, 4, 1, 4, false, false, Activation::kRelu>);
+TENON_INSTANCE(widen_blocks<half_bits, 8>);
 
 TENON_INSTANCE(gather_elements<bool_bits, int, 3, false>);
 TENON_INSTANCE(gather_nd<half_bits, long long, 2, true>);

@@ -16,9 +16,9 @@ __device__ __forceinline__ float power_of_two(float x) {
   return y;
 }
 
-// Neighbours of one of y's rows, from `column` on, to wherever they are wanted.
+// Neighbours of a query's head, from `column` on, to wherever they are wanted.
 template <typename T, int kCount>
-__device__ __forceinline__ void store_values(const AttentionParams& p, int64_t row, int column,
+__device__ __forceinline__ void store_values(const AttentionParams& p, int image, int head, int query, int column,
                                              const float (&values)[kCount]) {
   struct alignas(kCount * sizeof(T)) Values {
     T v[kCount];
@@ -27,12 +27,16 @@ __device__ __forceinline__ void store_values(const AttentionParams& p, int64_t r
     Values result;
 #pragma unroll
     for (int i = 0; i < kCount; ++i) result.v[i] = from_float<T>(values[i]);
-    *reinterpret_cast<Values*>(static_cast<T*>(p.y) + row * p.y_row + column) = result;
+    *reinterpret_cast<Values*>(static_cast<T*>(p.y) + image * p.y_batch + head * p.y_head + query * p.y_row + column) =
+        result;
   }
   if constexpr (sizeof(T) == sizeof(float))
-    if (p.parts != nullptr)
-      store_split(values, p.parts_factor, static_cast<__half*>(p.parts) + row * p.y_row * p.terms + column,
+    if (p.parts != nullptr) {
+      const int64_t row = static_cast<int64_t>(image) * p.queries + query;
+      store_split(values, p.parts_factor,
+                  static_cast<__half*>(p.parts) + row * p.y_row * p.terms + head * p.value_size + column,
                   static_cast<int>(p.y_row), p.terms);
+    }
 }
 
 template <typename T>
@@ -62,6 +66,17 @@ __device__ __forceinline__ bool is_zero_row(const AttentionParams& p, float tota
   return p.keys == 0 || (p.guarded != 0 && !(total > 0));
 }
 
+// The keys of a batch, and the position of its first query.
+struct BatchKeys {
+  int keys, before;
+};
+__device__ __forceinline__ BatchKeys keys_of(const AttentionParams& p, int image) {
+  if (p.lengths == nullptr) return {p.keys, p.before};
+  const int keys = min(max(p.lengths[image] + 1, 0), p.keys);
+  return {keys, p.first_run != 0 ? 0 : keys - p.queries};
+}
+
+// Heads have up to kHead elements; what they lack counts as zeros.
 // kPrecise: float products are three of TF32 each, and what they add up is added in small parts (conv/gemm.cuh).
 template <typename T, int kHead, int kKeyWarps, bool kPrecise>
 struct Attention {
@@ -81,10 +96,21 @@ struct Attention {
   static constexpr int kSharedBytes = kTileBytes > kJoinBytes ? kTileBytes : kJoinBytes;
 
   static __device__ __forceinline__ void load_rows(uint32_t to, const T* from, int64_t row_stride, int first, int rows,
-                                                   int all) {
+                                                   int all, int elements, bool halves) {
+    // Heads of 8, 24, 40, .. bytes: rows are multiples of 8 bytes only.
+    if (halves) {
+      for (int i = threadIdx.x; i < rows * kChunks * 2; i += kThreads) {
+        const int row = i / (kChunks * 2), half = i % (kChunks * 2);
+        const bool valid = first + row < all && half * (kVector / 2) < elements;
+        copy_async_half(to + row * kRowBytes + half * 8,
+                        from + (valid ? static_cast<int64_t>(first + row) * row_stride + half * (kVector / 2) : 0),
+                        valid);
+      }
+      return;
+    }
     for (int i = threadIdx.x; i < rows * kChunks; i += kThreads) {
       const int row = i / kChunks, chunk = i % kChunks;
-      const bool valid = first + row < all;
+      const bool valid = first + row < all && chunk * kVector < elements;
       copy_async(to + row * kRowBytes + chunk * 16,
                  from + (valid ? static_cast<int64_t>(first + row) * row_stride + chunk * kVector : 0), valid);
     }
@@ -96,23 +122,30 @@ struct Attention {
     const int query_warp = warp / kKeyWarps, key_warp = warp % kKeyWarps;
     const int head = blockIdx.y % p.heads, image = blockIdx.y / p.heads;
     const int first_query = blockIdx.x * kQueries;
-    const T* const q = static_cast<const T*>(p.q) + image * p.q_batch + head * kHead;
-    const T* const k = static_cast<const T*>(p.k) + image * p.k_batch + head * kHead;
-    const T* const v = static_cast<const T*>(p.v) + image * p.v_batch + head * kHead;
+    const T* const q = static_cast<const T*>(p.q) + image * p.q_batch + head * p.q_head;
+    const T* const k = static_cast<const T*>(p.k) + image * p.k_batch + head / p.sharing * p.k_head;
+    const T* const v = static_cast<const T*>(p.v) + image * p.v_batch + head / p.sharing * p.v_head;
     const T* const mask =
         p.mask != nullptr ? static_cast<const T*>(p.mask) + image * p.mask_batch + head * p.mask_head : nullptr;
     const uint32_t shared_q = shared_address(shared), shared_blocks = shared_q + kQueries * kRowBytes,
                    shared_masks = shared_blocks + 2 * kBuffers * kKeys * kRowBytes;
+    int all_keys = p.keys, before = p.before;
     const auto load_block = [&](int block) {
       const uint32_t to = shared_blocks + block % kBuffers * 2 * kKeys * kRowBytes;
-      load_rows(to, k, p.k_row, block * kKeys, kKeys, p.keys);
-      load_rows(to + kKeys * kRowBytes, v, p.v_row, block * kKeys, kKeys, p.keys);
+      load_rows(to, k, p.k_row, block * kKeys, kKeys, all_keys, p.head_size, p.half_vectors != 0);
+      load_rows(to + kKeys * kRowBytes, v, p.v_row, block * kKeys, kKeys, all_keys, p.head_size, p.half_vectors != 0);
       if (mask != nullptr && p.mask_vectors)
         load_masks(shared_masks + block % kBuffers * kMaskBytes, p, mask, first_query, block * kKeys);
     };
     wait_for_previous_kernel();
     let_next_kernel_start();
-    load_rows(shared_q, q, p.q_row, first_query, kQueries, p.queries);
+    if (p.lengths != nullptr) {
+      const BatchKeys of = keys_of(p, image);
+      all_keys = of.keys, before = of.before;
+    }
+    // No query of the block sees what is behind its last one.
+    if (p.causal != 0) all_keys = max(min(all_keys, before + first_query + kQueries), 0);
+    load_rows(shared_q, q, p.q_row, first_query, kQueries, p.queries, p.head_size, p.half_vectors != 0);
     load_block(0);
     commit_copies();
     const float scale = p.scale * kLog2e;
@@ -121,9 +154,9 @@ struct Attention {
     float out[kHead / 8][4] = {};
     float largest[2] = {-INFINITY, -INFINITY}, total[2] = {};
     const int row = first_query + query_warp * 16 + lane / 4;  // and row + 8
-    for (int first_key = 0; first_key < p.keys; first_key += kKeys) {
+    for (int first_key = 0; first_key < all_keys; first_key += kKeys) {
       const int block = first_key / kKeys;
-      if (kBuffers == 2 && first_key + kKeys < p.keys) {
+      if (kBuffers == 2 && first_key + kKeys < all_keys) {
         load_block(block + 1);
         commit_copies();
         wait_for_copies<1>();
@@ -183,12 +216,20 @@ struct Attention {
       } else {
         add_masks([&](int column, int i) { return load_mask(p, mask, row + i * 8, first_key + column); });
       }
-      if (first_key + kKeys > p.keys) {
+      if (first_key + kKeys > all_keys) {
 #pragma unroll
         for (int n = 0; n < kKeysAWarp / 8; ++n)
 #pragma unroll
           for (int i = 0; i < 4; ++i)
-            if (first_key + key_warp * kKeysAWarp + n * 8 + lane % 4 * 2 + i % 2 >= p.keys) score[n][i] = -INFINITY;
+            if (first_key + key_warp * kKeysAWarp + n * 8 + lane % 4 * 2 + i % 2 >= all_keys) score[n][i] = -INFINITY;
+      }
+      if (p.causal != 0 && first_key + kKeys > before + first_query) {
+#pragma unroll
+        for (int n = 0; n < kKeysAWarp / 8; ++n)
+#pragma unroll
+          for (int i = 0; i < 4; ++i)
+            if (first_key + key_warp * kKeysAWarp + n * 8 + lane % 4 * 2 + i % 2 > before + row + i / 2 * 8)
+              score[n][i] = -INFINITY;
       }
       float block_largest[2] = {-INFINITY, -INFINITY};
 #pragma unroll
@@ -218,7 +259,7 @@ struct Attention {
           total[i / 2] += score[n][i];
         }
       accumulate(out, score, shared + (shared_v - shared_q) + key_warp * kKeysAWarp * kRowBytes, lane);
-      if (first_key + kKeys < p.keys) {
+      if (first_key + kKeys < all_keys) {
         __syncthreads();  // nobody reads this block any more
         if (kBuffers == 1) {
           load_block(block + 1);
@@ -231,7 +272,6 @@ struct Attention {
       total[i] += __shfl_xor_sync(~0u, total[i], 1);
       total[i] += __shfl_xor_sync(~0u, total[i], 2);
     }
-    const int64_t first_row = static_cast<int64_t>(image) * p.queries;
     if constexpr (kKeyWarps == 1) {
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
@@ -241,12 +281,12 @@ struct Attention {
 #pragma unroll
         for (int n = 0; n < kHead / 8; ++n) {
           const float pair[2] = {zero ? 0.0f : out[n][2 * i] * inverse, zero ? 0.0f : out[n][2 * i + 1] * inverse};
-          store_values<T>(p, first_row + row + i * 8, head * kHead + n * 8 + lane % 4 * 2, pair);
+          const int column = n * 8 + lane % 4 * 2;
+          if (column < p.value_size) store_values<T>(p, image, head, row + i * 8, column, pair);
         }
       }
     } else {
-      join(p, first_row + first_query, head * kHead, reinterpret_cast<float*>(shared), out, largest, total, first_query,
-           key_warp, lane);
+      join(p, image, head, reinterpret_cast<float*>(shared), out, largest, total, first_query, key_warp, lane);
     }
   }
 
@@ -360,8 +400,7 @@ struct Attention {
     }
   }
 
-  // To y's rows from `y_row` and columns from `y_column` on.
-  static __device__ __forceinline__ void join(const AttentionParams& p, int64_t y_row, int y_column, float* shared,
+  static __device__ __forceinline__ void join(const AttentionParams& p, int image, int head, float* shared,
                                               float (&out)[kHead / 8][4], float (&largest)[2], float (&total)[2],
                                               int first_query, int key_warp, int lane) {
     constexpr int kRow = kHead + 2;
@@ -380,7 +419,7 @@ struct Attention {
     __syncthreads();
     for (int i = threadIdx.x; i < 16 * kHead; i += kThreads) {
       const int r = i / kHead, column = i % kHead;
-      if (first_query + r >= p.queries) continue;
+      if (first_query + r >= p.queries || column >= p.value_size) continue;
       float top = -INFINITY;
       for (int w = 0; w < kKeyWarps; ++w) top = fmaxf(top, ends[(w * 16 + r) * 2]);
       if (top == -INFINITY) top = 0;
@@ -391,7 +430,7 @@ struct Attention {
         value += shared[(w * 16 + r) * kRow + column] * factor;
       }
       const float result[1] = {is_zero_row(p, all) ? 0.0f : value / all};
-      store_values<T>(p, y_row + r, y_column + column, result);
+      store_values<T>(p, image, head, first_query + r, column, result);
     }
   }
 };
@@ -405,9 +444,11 @@ __device__ void attention_plain(const AttentionParams& p) {
   const int64_t item = static_cast<int64_t>(blockIdx.x) * kWarps + threadIdx.x / 32;
   if (item >= static_cast<int64_t>(p.batch) * p.heads * p.queries) return;
   const int query = item % p.queries, head = item / p.queries % p.heads, image = item / p.queries / p.heads;
-  const T* const q = static_cast<const T*>(p.q) + image * p.q_batch + query * p.q_row + head * p.head_size;
-  const T* const k = static_cast<const T*>(p.k) + image * p.k_batch + head * p.head_size;
-  const T* const v = static_cast<const T*>(p.v) + image * p.v_batch + head * p.value_size;
+  const T* const q = static_cast<const T*>(p.q) + image * p.q_batch + query * p.q_row + head * p.q_head;
+  const T* const k = static_cast<const T*>(p.k) + image * p.k_batch + head / p.sharing * p.k_head;
+  const T* const v = static_cast<const T*>(p.v) + image * p.v_batch + head / p.sharing * p.v_head;
+  const BatchKeys of = keys_of(p, image);
+  const int keys = p.causal != 0 ? max(min(of.keys, of.before + query + 1), 0) : of.keys;
   const T* const mask = static_cast<const T*>(p.mask);
   const auto score = [&](int key) {
     float sum = 0;
@@ -418,24 +459,23 @@ __device__ void attention_plain(const AttentionParams& p) {
     return sum;
   };
   float largest = -INFINITY;
-  for (int key = lane; key < p.keys; key += 32) largest = fmaxf(largest, score(key));
+  for (int key = lane; key < keys; key += 32) largest = fmaxf(largest, score(key));
   largest = warp_max(largest);
   float total = 0;
-  for (int key = lane; key < p.keys; key += 32) total += expf(score(key) - largest);
+  for (int key = lane; key < keys; key += 32) total += expf(score(key) - largest);
   total = warp_sum(total);
-  const int64_t row = static_cast<int64_t>(image) * p.queries + query;
   for (int first = 0; first < p.value_size; first += 32) {
     float sum = 0;
-    for (int key0 = 0; key0 < p.keys; key0 += 32) {
-      const float mine = key0 + lane < p.keys ? expf(score(key0 + lane) - largest) : 0.0f;
-      for (int i = 0; i < 32 && key0 + i < p.keys; ++i) {
+    for (int key0 = 0; key0 < keys; key0 += 32) {
+      const float mine = key0 + lane < keys ? expf(score(key0 + lane) - largest) : 0.0f;
+      for (int i = 0; i < 32 && key0 + i < keys; ++i) {
         const float weight = __shfl_sync(~0u, mine, i);
         if (first + lane < p.value_size) sum += weight * to_float(v[(key0 + i) * p.v_row + first + lane]);
       }
     }
     if (first + lane >= p.value_size) continue;
     const float result[1] = {is_zero_row(p, total) ? 0.0f : sum / total};
-    store_values<T>(p, row, head * p.value_size + first + lane, result);
+    store_values<T>(p, image, head, query, first + lane, result);
   }
 }
 
@@ -451,6 +491,13 @@ __device__ void attention_plain(const AttentionParams& p) {
   TENON_ATTENTION_KERNEL(attention_##type##_64_1, T, 64, 1, precise) \
   TENON_ATTENTION_KERNEL(attention_##type##_64_4, T, 64, 4, precise) \
   TENON_ATTENTION_KERNEL(attention_##type##_128_1, T, 128, 1, precise)
+// Of 16 bits for further head sizes: with zeros behind them a head takes as long as a larger one.
+#define TENON_ATTENTION_SIZES(type, T)                             \
+  TENON_ATTENTION_KERNEL(attention_##type##_48_1, T, 48, 1, false) \
+  TENON_ATTENTION_KERNEL(attention_##type##_48_4, T, 48, 4, false) \
+  TENON_ATTENTION_KERNEL(attention_##type##_80_1, T, 80, 1, false) \
+  TENON_ATTENTION_KERNEL(attention_##type##_96_1, T, 96, 1, false) \
+  TENON_ATTENTION_KERNEL(attention_##type##_160_1, T, 160, 1, false)
 #define TENON_ATTENTION_PLAIN(type, T)                                                                        \
   extern "C" __global__ void attention_plain_##type(const __grid_constant__ tenon::cuda::AttentionParams p) { \
     tenon::cuda::device::attention_plain<T>(p);                                                               \
@@ -460,6 +507,8 @@ TENON_ATTENTION_TILES(f16, __half, false)
 TENON_ATTENTION_TILES(bf16, __nv_bfloat16, false)
 TENON_ATTENTION_TILES(tf32, float, false)
 TENON_ATTENTION_TILES(f32, float, true)
+TENON_ATTENTION_SIZES(f16, __half)
+TENON_ATTENTION_SIZES(bf16, __nv_bfloat16)
 TENON_ATTENTION_PLAIN(f16, __half)
 TENON_ATTENTION_PLAIN(bf16, __nv_bfloat16)
 TENON_ATTENTION_PLAIN(f32, float)

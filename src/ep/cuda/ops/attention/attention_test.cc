@@ -50,11 +50,16 @@ class Attention : public DeviceTest {
                            .head_size = problem.head_size,
                            .value_size = problem.head_size,
                            .q_batch = problem.queries * row,
+                           .q_head = problem.head_size,
                            .q_row = row,
                            .k_batch = problem.keys * row,
+                           .k_head = problem.head_size,
                            .k_row = row,
                            .v_batch = problem.keys * row,
+                           .v_head = problem.head_size,
                            .v_row = row,
+                           .y_batch = problem.queries * row,
+                           .y_head = problem.head_size,
                            .y_row = row,
                            .scale = 0.25F};
     if (!problem.mask.empty()) {

@@ -20,6 +20,7 @@ Status lower_attention(Lowering& to, const Node& node) {
   params.keys = narrow(desc.keys);
   params.head_size = narrow(desc.depth);
   params.value_size = narrow(desc.value_depth);
+  params.q_head = params.k_head = desc.depth, params.v_head = params.y_head = desc.value_depth;
   params.q_row = desc.q_at.row, params.k_row = desc.k_at.row, params.v_row = desc.v_at.row, params.y_row = y[2];
   AttentionOp::Tensors tensors;
   TENON_TRY_ASSIGN(tensors.q, to.plain(node.inputs[desc.q]));
@@ -33,6 +34,7 @@ Status lower_attention(Lowering& to, const Node& node) {
   params.q_batch = params.q_row * params.queries;
   params.k_batch = params.k_row * params.keys;
   params.v_batch = params.v_row * params.keys;
+  params.y_batch = params.y_row * params.queries;
   if (desc.mask != kNoInput) {
     TENON_TRY_ASSIGN(tensors.mask, to.plain(node.inputs[desc.mask]));
     params.mask_batch = desc.mask_strides[0];

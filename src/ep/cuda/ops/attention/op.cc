@@ -1,6 +1,8 @@
 #include "ep/cuda/ops/attention/op.h"
 
 #include <algorithm>
+#include <array>
+#include <span>
 
 #include "base/format.h"
 #include "ep/cuda/compute/kernel_library.h"
@@ -11,31 +13,50 @@ namespace {
 
 constexpr unsigned kThreads = 128;
 
+// The size of heads that a kernel has, the smallest that is large enough; 0: none is.
+int32_t kernel_head(DataType type, int32_t head) {
+  constexpr std::array<int32_t, 3> kFloatSizes = {32, 64, 128};
+  constexpr std::array<int32_t, 7> kHalfSizes = {32, 48, 64, 80, 96, 128, 160};
+  const std::span<const int32_t> sizes =
+      type == DataType::kFloat ? std::span<const int32_t>(kFloatSizes) : std::span<const int32_t>(kHalfSizes);
+  const auto found = std::find_if(sizes.begin(), sizes.end(), [&](int32_t size) { return size >= head; });
+  return found != sizes.end() ? *found : 0;
+}
+
 }  // namespace
 
 AttentionOp::AttentionOp(std::string label, DataType type, const AttentionParams& params, const Tensors& tensors)
-    : DeviceOp(std::move(label), present({tensors.q, tensors.k, tensors.v, tensors.mask}),
+    : DeviceOp(std::move(label), present({tensors.q, tensors.k, tensors.v, tensors.mask, tensors.lengths}),
                present({tensors.y, tensors.y_parts})),
       type_(type),
       params_(params),
       tensors_(tensors) {}
 
 std::string AttentionOp::description(const Program&) const {
-  return format("attention {} {}x{}x{}x{} keys {}{}{}", data_type_name(type_), params_.batch, params_.heads,
-                params_.queries, params_.head_size, params_.keys, tensors_.mask != kNoTensor ? " mask" : "",
+  return format("attention {} {}x{}x{}x{} keys {}{}{}{}", data_type_name(type_), params_.batch, params_.heads,
+                params_.queries, params_.head_size, params_.keys,
+                params_.sharing > 1 ? format(" of {} heads", params_.heads / params_.sharing) : "",
+                tensors_.mask != kNoTensor ? " mask" : "",
                 tensors_.y_parts != kNoTensor ? format(" to terms {}", params_.terms) : "");
 }
 
 Status AttentionOp::prepare(const PrepareContext& context) {
-  const int32_t head = params_.head_size;
   const auto size = static_cast<int64_t>(data_type_size(type_));
-  const bool sizes_fit = head == params_.value_size && (head == 32 || head == 64 || head == 128);
-  // Rows are read 16 bytes at a time.
-  const bool aligned =
-      params_.q_row * size % 16 == 0 && params_.k_row * size % 16 == 0 && params_.v_row * size % 16 == 0;
+  // Rows are read 16 bytes at a time, or 8.
+  int64_t odd = params_.head_size * size;
+  for (int64_t stride : {params_.q_batch, params_.q_head, params_.q_row, params_.k_batch, params_.k_head, params_.k_row,
+                         params_.v_batch, params_.v_head, params_.v_row})
+    odd |= stride * size;
+  for (TensorId id : {tensors_.q, tensors_.k, tensors_.v})
+    odd |= static_cast<int64_t>(context.addresses.program->tensor(id).offset_bytes);
+  params_.half_vectors = odd % 16 != 0 ? 1 : 0;
+  bool aligned = odd % 8 == 0;
+  // Pairs of a result are stored at once.
+  aligned = aligned && params_.y_batch % 2 == 0 && params_.y_head % 2 == 0 && params_.y_row % 2 == 0;
+  const int32_t head = params_.head_size == params_.value_size ? kernel_head(type_, params_.head_size) : 0;
   const int64_t heads = static_cast<int64_t>(params_.batch) * params_.heads;
   unsigned shared_bytes = 0;
-  if (sizes_fit && aligned && heads <= 65535) {
+  if (head != 0 && aligned && heads <= 65535) {
     // Few blocks of many queries would leave the device idle: then the warps of a block share the keys.
     const bool few = (params_.queries + 63) / 64 * heads < context.device->multiprocessors() && head <= 64;
     const int key_warps = few ? 4 : 1, queries = few ? 16 : 64;
@@ -58,20 +79,26 @@ Status AttentionOp::prepare(const PrepareContext& context) {
   return Status();
 }
 
-Status AttentionOp::queue(const QueueContext& context) const {
+AttentionParams AttentionOp::bound_params(const Addresses& addresses) const {
   AttentionParams params = params_;
-  params.q = context.addresses.pointer(tensors_.q);
-  params.k = context.addresses.pointer(tensors_.k);
-  params.v = context.addresses.pointer(tensors_.v);
-  params.mask = context.addresses.pointer(tensors_.mask);
+  params.q = addresses.pointer(tensors_.q);
+  params.k = addresses.pointer(tensors_.k);
+  params.v = addresses.pointer(tensors_.v);
+  params.mask = addresses.pointer(tensors_.mask);
+  params.lengths = addresses.pointer<const int32_t>(tensors_.lengths);
+  params.y = addresses.pointer(tensors_.y);
+  params.parts = addresses.pointer(tensors_.y_parts);
+  return params;
+}
+
+Status AttentionOp::queue(const QueueContext& context) const {
+  AttentionParams params = bound_params(context.addresses);
   const auto vector = static_cast<int64_t>(16 / data_type_size(type_));
   bool vectors =
       params.mask_key == 1 && params.keys % vector == 0 && reinterpret_cast<uintptr_t>(params.mask) % 16 == 0;
   for (int64_t stride : {params.mask_batch, params.mask_head, params.mask_query})
     vectors = vectors && stride % vector == 0;
   params.mask_vectors = vectors ? 1 : 0;
-  params.y = context.addresses.pointer(tensors_.y);
-  params.parts = context.addresses.pointer(tensors_.y_parts);
   return queue_params(*context.device, context.stream, function_, shape_, params);
 }
 

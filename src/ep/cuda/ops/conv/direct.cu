@@ -1,7 +1,7 @@
 // Convolutions without tensor cores: depthwise ones, a thread for some channels of one pixel, and a plain one for
 // whatever else there is; pooling. Channels last.
-#include "ep/cuda/ops/common.cuh"
 #include "ep/cuda/compute/kernel_params.h"
+#include "ep/cuda/ops/common.cuh"
 
 namespace tenon::cuda::device {
 
@@ -256,17 +256,19 @@ __device__ void pool(const PoolParams& p) {
   *reinterpret_cast<Pack*>(static_cast<T*>(p.y) + static_cast<int64_t>(pixel) * p.channels + channel) = result;
 }
 
-// The mean of all pixels: one block for 32 vectors of channels of an image, its warps share the pixels.
+// The mean of all pixels: a block has blockDim.x vectors of channels of an image, and its rows of threads share the
+// pixels: as many as there are channels to share them, 256 threads in all.
 template <typename T, int kVector>
 __device__ void global_average(const PoolParams& p) {
   struct alignas(kVector * sizeof(T)) Pack {
     T v[kVector];
   };
-  __shared__ float sums[8][32][kVector + 1];
+  constexpr int kThreads = 256;
+  __shared__ float sums[kThreads][kVector + 1];
   wait_for_previous_kernel();
   let_next_kernel_start();
-  const int lane = threadIdx.x, part = threadIdx.y;
-  const int vectors = p.channels / kVector, vector = blockIdx.x * 32 + lane;
+  const int lane = threadIdx.x, part = threadIdx.y, parts = blockDim.y;
+  const int vectors = p.channels / kVector, vector = blockIdx.x * blockDim.x + lane;
   const int area = p.in_h * p.in_w;
   const int64_t images = p.count / vectors;
   // A grid has fewer rows than there may be images.
@@ -275,13 +277,13 @@ __device__ void global_average(const PoolParams& p) {
     if (vector < vectors) {
       const T* const x = static_cast<const T*>(p.x) + image * area * p.channels + vector * kVector;
       // Eight loads at once: one after the other they would be most of the time.
-      for (int i = part; i < area; i += 64) {
+      for (int i = part; i < area; i += 8 * parts) {
         Pack packs[8];
 #pragma unroll
         for (int k = 0; k < 8; ++k) {
           packs[k] = Pack{};
-          if (i + 8 * k < area)
-            packs[k] = *reinterpret_cast<const Pack*>(x + static_cast<int64_t>(i + 8 * k) * p.channels);
+          if (i + k * parts < area)
+            packs[k] = *reinterpret_cast<const Pack*>(x + static_cast<int64_t>(i + k * parts) * p.channels);
         }
 #pragma unroll
         for (int k = 0; k < 8; ++k)
@@ -290,15 +292,17 @@ __device__ void global_average(const PoolParams& p) {
       }
     }
     __syncthreads();  // the sums of the image before this one have been read
-    for (int j = 0; j < kVector; ++j) sums[part][lane][j] = sum[j];
-    __syncthreads();
+    for (int j = 0; j < kVector; ++j) sums[part * blockDim.x + lane][j] = sum[j];
+    // Halves of the parts are added to the others, until one is left.
+    for (int half = parts / 2; half > 0; half /= 2) {
+      __syncthreads();
+      if (part < half)
+        for (int j = 0; j < kVector; ++j)
+          sums[part * blockDim.x + lane][j] += sums[(part + half) * blockDim.x + lane][j];
+    }
     if (part != 0 || vector >= vectors) continue;
     Pack result;
-    for (int j = 0; j < kVector; ++j) {
-      float all = 0;
-      for (int i = 0; i < 8; ++i) all += sums[i][lane][j];
-      result.v[j] = from_float<T>(all / static_cast<float>(area));
-    }
+    for (int j = 0; j < kVector; ++j) result.v[j] = from_float<T>(sums[lane][j] / static_cast<float>(area));
     *reinterpret_cast<Pack*>(static_cast<T*>(p.y) + image * p.channels + vector * kVector) = result;
   }
 }

@@ -10,6 +10,8 @@
 #include "ep/cuda/compute/lowering.h"
 #include "ep/cuda/ops/conv/op.h"
 #include "ep/cuda/ops/elementwise/lower.h"
+#include "ep/cuda/ops/matmul/few_rows.h"
+#include "ep/cuda/ops/matmul/lower.h"
 #include "ep/cuda/ops/matmul/op.h"
 #include "ep/cuda/ops/matmul/split_product_op.h"
 #include "ops/matmul.h"
@@ -194,11 +196,7 @@ Status lower_with_weights(Lowering& to, const Node& node, const Product& product
   TENON_TRY_ASSIGN(tensors.x, to.plain(product.a));
   const bool transposed = product.trans_b, round = rounds_to_tf32(to.options().tf32, params.pixels);
   const std::string_view order = transposed ? "rows" : "columns";
-  TENON_TRY_ASSIGN(
-      tensors.w, to.packed_constant(product.b, format("{}{}", order, round ? " tf32" : ""), type, Shape{columns, depth},
-                                    [type, transposed, round](const Constant& from, std::byte* out) {
-                                      pack_matrix(from, transposed, type, round, out);
-                                    }));
+  TENON_TRY_ASSIGN(tensors.w, matrix_of_weights(to, product.b, type, transposed, round));
   if (const SplitProblem split = choose_split(type, to.options().tf32, to.options().workspace_bytes, params);
       split.terms != 0) {
     tensors.terms = split.terms;
@@ -323,8 +321,37 @@ void find_weight_bounds(Lowering& to) {
   to.options().bounds->find(wanted);
 }
 
+Result<TensorId> matrix_of_weights(Lowering& to, ValueId weights, DataType type, bool transposed, bool round) {
+  const Shape& from = to.constant(weights)->shape;
+  const Shape packed = transposed ? from : Shape{from[1], from[0]};
+  return to.packed_constant(weights, format("{}{}", transposed ? "rows" : "columns", round ? " tf32" : ""), type,
+                            packed, [type, transposed, round](const Constant& held, std::byte* out) {
+                              pack_matrix(held, transposed, type, round, out);
+                            });
+}
+
+std::optional<RowCandidate> matmul_candidate(Lowering& to, const Node& node) {
+  const Result<Product> product = read_product(to, node);
+  if (!product.ok()) return std::nullopt;
+  const ConstantRef& weights = to.constant(product->b);
+  if (weights == nullptr || weights->shape.rank() != 2) return std::nullopt;
+  const DataType type = to.type_of(product->a);
+  const int64_t rows = product->k == 0 ? 0 : product->a_batch.element_count() * product->m;
+  if (to.type_of(product->b) != type || !takes_few_rows(type, rows, product->k, product->n)) return std::nullopt;
+  return RowCandidate{.x = product->a,
+                      .w = product->b,
+                      .bias = product->bias,
+                      .residual = product->residual,
+                      .transposed = product->trans_b,
+                      .scale = product->alpha,
+                      .epilogue = product->epilogue,
+                      .rows = rows,
+                      .depth = product->k,
+                      .columns = product->n};
+}
+
 int32_t terms_read(Lowering& to, const Node& node) {
-  if (node.op_type != "MatMul" && node.op_type != "Gemm") return 0;
+  if ((node.op_type != "MatMul" && node.op_type != "Gemm") || to.is_lowered_by_other(node)) return 0;
   const Result<Product> product = read_product(to, node);
   return product.ok() ? split_operands_of(to, *product).problem.terms : 0;
 }

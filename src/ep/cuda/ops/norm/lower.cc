@@ -229,4 +229,8 @@ Status lower_layer_norm(Lowering& to, const Node& node) {
   return Status();
 }
 
+Status lower_contrib_norm(Lowering& to, const Node& node) {
+  return unsupported("{} gives its mean or its deviations.", to.label(node));
+}
+
 }  // namespace tenon::cuda

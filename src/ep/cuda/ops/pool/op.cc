@@ -1,6 +1,7 @@
 #include "ep/cuda/ops/pool/op.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "base/format.h"
 #include "ep/cuda/compute/kernel_library.h"
@@ -40,12 +41,17 @@ Status PoolOp::queue(const QueueContext& context) const {
   params.x = context.addresses.pointer(reads()[0]);
   params.y = context.addresses.pointer(writes()[0]);
   if (global_) {
+    // Few pixels want neighbouring channels in a warp; many want threads.
+    constexpr unsigned kGlobalThreads = 256;
     const auto vectors = static_cast<unsigned>(params_.channels / vector_);
+    unsigned together = std::min(std::bit_ceil(vectors), 32U);
+    const int64_t area = static_cast<int64_t>(params_.in_h) * params_.in_w;
+    while (together > 2 && area * together > 32 * int64_t{kGlobalThreads}) together /= 2;
     return queue_params(*context.device, context.stream, function_,
-                        {.grid_x = (vectors + 31) / 32,
+                        {.grid_x = (vectors + together - 1) / together,
                          .grid_y = std::min(static_cast<unsigned>(images_), 65535U),
-                         .block_x = 32,
-                         .block_y = 8},
+                         .block_x = together,
+                         .block_y = kGlobalThreads / together},
                         params);
   }
   TENON_TRY_ASSIGN(const unsigned blocks, blocks_of(params_.count, kThreads));
