@@ -83,6 +83,7 @@ Result<std::unique_ptr<Kernel>> create_transpose(const KernelNode& node) {
 }
 
 Result<std::unique_ptr<Kernel>> create_expand(const KernelNode& node) {
+  TENON_UNSUPPORTED_IF(constant_input(node, 1) == nullptr, "The target shape is not constant.");
   const Shape &x = input_spec(node, 0).shape, &y = output_spec(node, 0).shape;
   TENON_INVALID_IF(x.rank() > y.rank(), "Shape {} does not broadcast to {}.", x.to_string(), y.to_string());
   const auto strides = dense_strides(x);
