@@ -10,6 +10,7 @@
 #include "ep/cuda/compute/graph_import.h"
 #include "ep/cuda/compute/in_place.h"
 #include "ep/cuda/compute/plan.h"
+#include "ep/cuda/compute/region_trial.h"
 #include "ep/cuda/lap.h"
 
 namespace tenon::cuda {
@@ -107,7 +108,7 @@ class Compiler final : public RegionCompiler {
                     format("CUDA takes no nodes, because NVRTC is not there: {}", able.message()));
       return Status();
     }
-    return claim_regions(session_->host(), graph, support);
+    return claim_regions(session_->host(), graph, session_->options().tf32, support);
   }
 
   Result<std::unique_ptr<plugin::CompiledNode>> compile(const OrtGraph* graph, const OrtNode* fused_node) override {
@@ -152,7 +153,7 @@ class Compiler final : public RegionCompiler {
 
 }  // namespace
 
-Status claim_regions(const plugin::HostApi& host, const OrtGraph* graph, OrtEpGraphSupportInfo* support) {
+Status claim_regions(const plugin::HostApi& host, const OrtGraph* graph, bool tf32, OrtEpGraphSupportInfo* support) {
   Lap lap;
   TENON_TRY_ASSIGN(ImportedGraph imported, import_graph(host, graph));
   PerNode<bool> claimed = claim_nodes(imported.graph), barriers;
@@ -160,7 +161,10 @@ Status claim_regions(const plugin::HostApi& host, const OrtGraph* graph, OrtEpGr
     barriers.push_back(imported.nodes[n].subgraphs != 0);
     claimed[n] = claimed[n] && !barriers[n];
   }
-  const PerNode<int> groups = group_nodes(imported.graph, std::move(claimed), barriers);
+  const double claims_ms = lap.ms();
+  const SettledClaims settled = settle_claims(imported.graph, std::move(claimed), barriers, tf32);
+  const PerNode<int>& groups = settled.groups;
+  for (const std::string& refusal : settled.refusals) TENON_TRACE(kDispatch, "CUDA: {}", refusal);
   std::vector<std::vector<const OrtNode*>> parts;
   for (NodeId n : groups.ids()) {
     if (groups[n] < 0) continue;
@@ -173,7 +177,7 @@ Status claim_regions(const plugin::HostApi& host, const OrtGraph* graph, OrtEpGr
     fusion.drop_constant_initializers = true;
     TENON_ORT_EP_TRY(host, EpGraphSupportInfo_AddNodesToFuse, support, part.data(), part.size(), &fusion);
   }
-  TENON_TRACE(kPlan, "CUDA: claims in {:.1f} ms.", lap.ms());
+  TENON_TRACE(kPlan, "CUDA: claims in {:.1f} ms, their regions tried in {:.1f} ms.", claims_ms, lap.ms());
   return Status();
 }
 

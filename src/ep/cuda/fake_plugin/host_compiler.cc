@@ -92,7 +92,7 @@ class HostCompiler final : public RegionCompiler {
  public:
   explicit HostCompiler(std::shared_ptr<CudaSession> session) : session_(std::move(session)) {}
   Status claim(const OrtGraph* graph, OrtEpGraphSupportInfo* support) override {
-    return claim_regions(session_->host(), graph, support);
+    return claim_regions(session_->host(), graph, session_->options().tf32, support);
   }
   Result<std::unique_ptr<plugin::CompiledNode>> compile(const OrtGraph* graph, const OrtNode* fused_node) override {
     TENON_TRY_ASSIGN(FusedRegion fused, import_region(session_->host(), graph, fused_node));
