@@ -210,6 +210,11 @@ Result<std::unique_ptr<RegionCompiler>> make_region_compiler(std::shared_ptr<Cud
                                            .cudnn = options.cudnn,
                                            .capture_at_once = options.cuda_graph.value_or(false),
                                            .cache_file = options.algorithm_cache,
+                                           .tune_budget_ms = options.tune_budget_ms,
+                                           .tell =
+                                               [session = session.get()](const std::string& line) {
+                                                 session->log(ORT_LOGGING_LEVEL_WARNING, line);
+                                               },
                                            .release_later =
                                                [memory = session->memory()](std::shared_ptr<void> what) {
                                                  memory->release_when_nobody_waits(std::move(what));
