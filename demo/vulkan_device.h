@@ -55,8 +55,8 @@ class SharedBuffer {
   static Result<std::unique_ptr<SharedBuffer>> create(std::shared_ptr<VulkanDevice> device, size_t size_bytes,
                                                       const std::string& name);
   // In the device's own memory; `dedicated`: in an allocation that is made for this buffer alone. mapped() is null.
-  static Result<std::unique_ptr<SharedBuffer>> create_on_device(std::shared_ptr<VulkanDevice> device,
-                                                                size_t size_bytes, bool dedicated = true);
+  static Result<std::unique_ptr<SharedBuffer>> create_on_device(std::shared_ptr<VulkanDevice> device, size_t size_bytes,
+                                                                bool dedicated = true);
   SharedBuffer(const SharedBuffer&) = delete;
   SharedBuffer& operator=(const SharedBuffer&) = delete;
   ~SharedBuffer();

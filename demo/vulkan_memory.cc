@@ -175,7 +175,8 @@ Status SharedBuffer::create_device_local(bool dedicated) {
   device.api.vkGetBufferMemoryRequirements2(device.device, &query, &requirements);
   const VkMemoryDedicatedAllocateInfo alone{VK_STRUCTURE_TYPE_MEMORY_DEDICATED_ALLOCATE_INFO, nullptr, VK_NULL_HANDLE,
                                             buffer_};
-  const VkExportMemoryAllocateInfo exported{VK_STRUCTURE_TYPE_EXPORT_MEMORY_ALLOCATE_INFO, dedicated ? &alone : nullptr, kKind};
+  const VkExportMemoryAllocateInfo exported{VK_STRUCTURE_TYPE_EXPORT_MEMORY_ALLOCATE_INFO, dedicated ? &alone : nullptr,
+                                            kKind};
   VkMemoryAllocateInfo info{VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO, &exported};
   info.allocationSize = requirements.memoryRequirements.size;
   TENON_TRY_ASSIGN(info.memoryTypeIndex,

@@ -113,7 +113,8 @@ Result<std::shared_ptr<VulkanSharing>> open_vulkan_sharing(bool any_device) {
   TENON_TRY_ASSIGN(std::shared_ptr<demo::VulkanDevice> device, demo::VulkanDevice::create());
   if (!any_device && !demo::is_gpu(*device))
     return unsupported("Vulkan's best device, \"{}\", is no GPU.", device->name);
-  if (!any_device && !device->can_export_timelines) return unsupported("Vulkan device \"{}\" exports no timelines.", device->name);
+  if (!any_device && !device->can_export_timelines)
+    return unsupported("Vulkan device \"{}\" exports no timelines.", device->name);
   return std::shared_ptr<VulkanSharing>(std::make_shared<demo::DeviceSharing>(std::move(device)));
 }
 

@@ -41,8 +41,8 @@ class VulkanSharing {
   virtual Result<std::unique_ptr<Semaphore>> make_semaphore() = 0;  // at 0
 };
 
-// Of the best GPU; `any_device`: of a CPU too, whose timelines may not be exported. Errors: kUnsupported where there is no
-// driver, or none of a GPU that exports memory and timelines.
+// Of the best GPU; `any_device`: of a CPU too, whose timelines may not be exported. Errors: kUnsupported where there is
+// no driver, or none of a GPU that exports memory and timelines.
 Result<std::shared_ptr<VulkanSharing>> open_vulkan_sharing(bool any_device = false);  // demo/
 
 }  // namespace tenon::programs

@@ -131,8 +131,7 @@ Status SessionEps::infer_types(Graph& graph) {
 Status SessionEps::partition(Model& model, OnceCopies& copies) {
   for (DeviceProvider* provider : devices_) provider->set_model(model);
   Refused refused;
-  for (size_t ep = 0; ep < devices_.size(); ++ep)
-    refused.push_back(std::vector<uint8_t>(model.graph.nodes.size(), 0));
+  for (size_t ep = 0; ep < devices_.size(); ++ep) refused.push_back(std::vector<uint8_t>(model.graph.nodes.size(), 0));
   for (;;) {
     TENON_TRY_ASSIGN(const bool done, try_partition(model.graph, refused));
     if (done) break;
@@ -150,8 +149,7 @@ Result<bool> SessionEps::try_partition(Graph& graph, Refused& refused) {
   Partition partition(graph);
   const auto not_for = [&](EpId ep) {
     auto nodes = std::make_unique<bool[]>(graph.nodes.size());
-    for (NodeId n : graph.nodes.ids())
-      nodes[n.index()] = partition.taken()[n] || refused[ep][n.index()] != 0;
+    for (NodeId n : graph.nodes.ids()) nodes[n.index()] = partition.taken()[n] || refused[ep][n.index()] != 0;
     return nodes;
   };
   for (EpId ep : devices_.ids()) {
@@ -238,8 +236,7 @@ Result<bool> SessionEps::compile(const Graph& graph, std::span<const Region> reg
         fresh += std::exchange(refused[ep][n.index()], 1) == 0 ? 1 : 0;
       if (fresh == 0) return Status(one.why).with_context(context);
       log_warning("dispatch", "The EP \"{}\" could not compile {} of its nodes ({}, ...), which go to the next EP: {}",
-                  names_[ep], fresh, graph.nodes[regions[one.id].nodes[NodeId(0)]].label(graph),
-                  one.why.to_string());
+                  names_[ep], fresh, graph.nodes[regions[one.id].nodes[NodeId(0)]].label(graph), one.why.to_string());
       grown = true;
     }
     if (grown) return false;

@@ -90,7 +90,8 @@ class DeviceProvider : public ExecutionProvider {
   virtual Result<std::unique_ptr<DeviceProvider>> host_companion();
   virtual Status compile(std::span<const Region> regions) = 0;
   // The regions of the last compile() that the EP turned out to be unable to compile, each with its reason. The session
-  // gives their nodes to the EPs after it, and has the rest claimed and compiled again. The default compiles all or fails.
+  // gives their nodes to the EPs after it, and has the rest claimed and compiled again. The default compiles all or
+  // fails.
   struct RefusedRegion {
     int32_t id = 0;
     Status why;

@@ -1,5 +1,5 @@
-// The struct by which a plugin tells Tenon's host which outputs of a compiled node may share memory with its inputs, and
-// what a plan should say of it.
+// The struct by which a plugin tells Tenon's host which outputs of a compiled node may share memory with its inputs,
+// and what a plan should say of it.
 //
 // ONNX Runtime's ABI has no word for it, so a host has to copy an output that is bound over an input. An EP whose
 // device has `tenon.in_place` = "1" in its EP metadata promises that every OrtNodeComputeInfo of its Compile is the

@@ -408,8 +408,8 @@ Status PluginProvider::compile(std::span<const Region> regions) {
 
 namespace {
 
-// Whether another EP may do what this one failed at: of what failed for good, and of what was asked to stop, the program
-// hears.
+// Whether another EP may do what this one failed at: of what failed for good, and of what was asked to stop, the
+// program hears.
 bool may_go_on(const Status& failed) {
   return failed.code() != StatusCode::kDeviceLost && failed.code() != StatusCode::kCancelled;
 }

@@ -1,10 +1,9 @@
 // Measures the algorithms of a problem, and keeps the fastest in a file between sessions.
 //
 // The file is text: a line `checksum<TAB>device|libraries|problem<TAB>choice`, the newest last, at most kMostLines of
-// them. It is only ever a hint: a choice that does not fit is measured again, a line whose checksum is wrong is left out,
-// an unreadable file is an empty one, and a failed write loses nothing but time.
-// Threads: any. Processes: a file is replaced as a whole; who writes it holds the file `path.lock`, so that nobody's lines
-// are lost.
+// them. It is only ever a hint: a choice that does not fit is measured again, a line whose checksum is wrong is left
+// out, an unreadable file is an empty one, and a failed write loses nothing but time. Threads: any. Processes: a file
+// is replaced as a whole; who writes it holds the file `path.lock`, so that nobody's lines are lost.
 #pragma once
 
 #include <functional>

@@ -67,8 +67,8 @@ struct PrepareContext {
   CudnnHandle* cudnn = nullptr;  // null where cuDNN is not there
   AlgorithmCache* algorithms = nullptr;
   bool tf32 = true;
-  bool measure = true;  // false: the first choice that fits, without running anything
-  bool varies = false;  // the region had other shapes before
+  bool measure = true;             // false: the first choice that fits, without running anything
+  bool varies = false;             // the region had other shapes before
   TuningBudget* budget = nullptr;  // null: no limit
   Addresses addresses;
 
@@ -97,8 +97,8 @@ class DeviceOp {
   virtual std::string description(const Program& program) const = 0;
   // The description of whatever has other rows, and how many these are. Without a text where nothing is chosen.
   virtual ProblemFamily family() const;
-  // Multiplications, roughly: what takes longest is measured first, so that a budget goes where it counts. 0: nothing is
-  // chosen.
+  // Multiplications, roughly: what takes longest is measured first, so that a budget goes where it counts. 0: nothing
+  // is chosen.
   virtual double work() const { return 0; }
   // Memory for this operator alone while it runs. Asked before prepare().
   virtual size_t scratch_bytes(const Program&) const { return 0; }

@@ -105,10 +105,11 @@ Status ComputePlan::prepare(bool varies) {
   // Once for real: what is loaded at a kernel's first use is loaded now, and not while something is captured.
   TENON_TRY(queue_all(prepare.addresses, context_->stream()));
   TENON_CUDA_TRY(driver, StreamSynchronize, context_->stream());
-  TENON_TRACE(kPlan,
-              "CUDA region: kernels {:.1f} ms, constants {:.1f} ms, libraries {:.1f} ms, choices {:.1f} ms (of which {:.1f} "
-              "ms measuring), first run {:.1f} ms.",
-              kernels_ms, constants_ms, libraries_ms, choices_ms, context_->tuning().total_ms() - measured_ms, lap.ms());
+  TENON_TRACE(
+      kPlan,
+      "CUDA region: kernels {:.1f} ms, constants {:.1f} ms, libraries {:.1f} ms, choices {:.1f} ms (of which {:.1f} "
+      "ms measuring), first run {:.1f} ms.",
+      kernels_ms, constants_ms, libraries_ms, choices_ms, context_->tuning().total_ms() - measured_ms, lap.ms());
   state_.lock()->idle.push_back(std::move(instance));
   return Status();
 }

@@ -259,13 +259,14 @@ Result<Program> Region::lower_at(std::span<const Shape> inputs, bool tf32, size_
 }
 
 std::string precision_note(const Region& region, bool tf32) {
-  static constexpr std::string_view kProducts[] = {"Conv", "ConvTranspose",   "MatMul", "Gemm", "Attention", "Einsum",
-                                                   "LSTM", "PackedAttention", "GRU",    "RNN"};
+  static constexpr std::string_view kProducts[] = {"Conv",   "ConvTranspose", "MatMul",          "Gemm", "Attention",
+                                                   "Einsum", "LSTM",          "PackedAttention", "GRU",  "RNN"};
   if (!tf32 || region.half() != DataType::kUndefined) return "";
   const Graph& graph = region.graph();
   const bool products = std::any_of(graph.nodes.begin(), graph.nodes.end(), [&](const Node& node) {
     return std::find(std::begin(kProducts), std::end(kProducts), node.op_type) != std::end(kProducts) &&
-           !node.outputs.empty() && node.outputs[0] != kNoValue && graph.value(node.outputs[0]).type == DataType::kFloat;
+           !node.outputs.empty() && node.outputs[0] != kNoValue &&
+           graph.value(node.outputs[0]).type == DataType::kFloat;
   });
   return products ? "float32 products in TF32 (use_tf32=1)" : "";
 }

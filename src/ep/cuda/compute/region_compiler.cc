@@ -212,27 +212,24 @@ Result<FusedRegion> import_region(const plugin::HostApi& host, const OrtGraph* g
 
 Result<std::unique_ptr<RegionCompiler>> make_region_compiler(std::shared_ptr<CudaSession> session) {
   const CudaOptions& options = session->options();
-  TENON_TRY_ASSIGN(std::shared_ptr<ComputeContext> context,
-                   ComputeContext::create(session->device(), session->device_memory(),
-                                          {.tf32 = options.tf32,
-                                           .measure = options.conv_search == "EXHAUSTIVE",
-                                           .graphs = options.cuda_graph.value_or(true),
-                                           .cudnn = options.cudnn,
-                                           .capture_at_once = options.cuda_graph.value_or(false),
-                                           .cache_file = options.algorithm_cache,
-                                           .tune_budget_ms = options.tune_budget_ms,
-                                           .tell =
-                                               [session = session.get()](const std::string& line) {
-                                                 session->log(ORT_LOGGING_LEVEL_WARNING, line);
-                                               },
-                                           .release_later =
-                                               [memory = session->memory()](std::shared_ptr<void> what) {
-                                                 memory->release_when_nobody_waits(std::move(what));
-                                               },
-                                           .before_loading =
-                                               [memory = session->memory(), timeout_ms = options.load_timeout_ms] {
-                                                 return until_code_loads(*memory, timeout_ms);
-                                               }}));
+  TENON_TRY_ASSIGN(
+      std::shared_ptr<ComputeContext> context,
+      ComputeContext::create(
+          session->device(), session->device_memory(),
+          {.tf32 = options.tf32,
+           .measure = options.conv_search == "EXHAUSTIVE",
+           .graphs = options.cuda_graph.value_or(true),
+           .cudnn = options.cudnn,
+           .capture_at_once = options.cuda_graph.value_or(false),
+           .cache_file = options.algorithm_cache,
+           .tune_budget_ms = options.tune_budget_ms,
+           .tell = [session =
+                        session.get()](const std::string& line) { session->log(ORT_LOGGING_LEVEL_WARNING, line); },
+           .release_later = [memory = session->memory()](
+                                std::shared_ptr<void> what) { memory->release_when_nobody_waits(std::move(what)); },
+           .before_loading = [memory = session->memory(),
+                              timeout_ms =
+                                  options.load_timeout_ms] { return until_code_loads(*memory, timeout_ms); }}));
   return std::unique_ptr<RegionCompiler>(std::make_unique<Compiler>(std::move(session), std::move(context)));
 }
 

@@ -83,7 +83,8 @@ TEST(SettleClaims, AnOperandThatDoesNotBroadcastIsRefused) {
   builder.output(builder.node("Clip", {x, kNoValue, most}, "out"));
   std::string culprit;
   const PerNode<int> all(1, 0);
-  EXPECT_THAT(try_region(region_graph(builder.graph, all, 0), false, culprit), has_status(StatusCode::kInvalidArgument));
+  EXPECT_THAT(try_region(region_graph(builder.graph, all, 0), false, culprit),
+              has_status(StatusCode::kInvalidArgument));
 }
 
 }  // namespace

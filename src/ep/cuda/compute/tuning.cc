@@ -14,8 +14,8 @@ namespace {
 // A new shape of a model that runs already: what is left of a frame.
 constexpr double kNewShapeMs = 15;
 constexpr double kFirstLineMs = 1000, kNextLineMs = 4000;
-// What is estimated close to the best is measured. An estimate includes what a launch costs, and misses by that much: of
-// kernels that take a few microseconds more are measured, which is quick.
+// What is estimated close to the best is measured. An estimate includes what a launch costs, and misses by that much:
+// of kernels that take a few microseconds more are measured, which is quick.
 constexpr double kClose = 1.25, kLaunchNs = 8000, kQuickNs = 40'000;
 constexpr size_t kMostMeasured = 8, kMostQuick = 24;
 // Tried where there is no time: choices come with the likely ones of each library first.
@@ -26,7 +26,8 @@ constexpr size_t kFew = 3;
 bool TuningBudget::spent() const {
   if (!limited()) return false;
   const auto state = state_.lock();
-  return state->total_ms >= static_cast<double>(budget_ms_) || (state->limit_ms > 0 && state->total_ms >= state->limit_ms);
+  return state->total_ms >= static_cast<double>(budget_ms_) ||
+         (state->limit_ms > 0 && state->total_ms >= state->limit_ms);
 }
 
 void TuningBudget::begin_plan(bool varies) {
@@ -44,9 +45,10 @@ void TuningBudget::end_problem(double ms) {
     ++state->problems;
     if (!tell_ || state->total_ms < (state->told_ms == 0 ? kFirstLineMs : state->told_ms + kNextLineMs)) return;
     state->told_ms = state->total_ms;
-    line = format("CUDA chooses kernels by measuring: {} problems in {:.1f} s so far. Option tune_budget_ms{} limits that; "
-                  "choices last in the file that option algorithm_cache names.",
-                  state->problems, state->total_ms / 1e3, limited() ? format(" = {}", budget_ms_) : "");
+    line = format(
+        "CUDA chooses kernels by measuring: {} problems in {:.1f} s so far. Option tune_budget_ms{} limits that; "
+        "choices last in the file that option algorithm_cache names.",
+        state->problems, state->total_ms / 1e3, limited() ? format(" = {}", budget_ms_) : "");
   }
   tell_(line);
 }

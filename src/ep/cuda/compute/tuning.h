@@ -13,7 +13,8 @@ namespace tenon::cuda {
 // The time that a session spends on measuring. Threads: any.
 class TuningBudget {
  public:
-  // `tell` gets a line when measuring takes longer than a second, and one every few seconds after that; it may be empty.
+  // `tell` gets a line when measuring takes longer than a second, and one every few seconds after that; it may be
+  // empty.
   explicit TuningBudget(int64_t budget_ms = 0, std::function<void(const std::string&)> tell = {})
       : budget_ms_(budget_ms), tell_(std::move(tell)) {}
   // A budget of 0 ms is no limit.
@@ -43,9 +44,9 @@ struct Fastest {
   bool hasty = false;  // the budget was spent before all of them were tried
 };
 
-// The fastest of `count` choices. All are estimated, and those near the best are measured. `queue` puts one of them on a
-// stream; a choice that fails is only no choice. Where the budget is spent, a few of the first are estimated.
-// Errors: what the last choice failed with, where all do.
+// The fastest of `count` choices. All are estimated, and those near the best are measured. `queue` puts one of them on
+// a stream; a choice that fails is only no choice. Where the budget is spent, a few of the first are estimated. Errors:
+// what the last choice failed with, where all do.
 Result<Fastest> find_fastest(const CudaDevice& device, CUstream stream, size_t count, TuningBudget* budget,
                              const std::function<Status(size_t index, CUstream stream)>& queue);
 

@@ -403,10 +403,9 @@ Result<ConvOp::Choice> ConvOp::fastest_of_few(const PrepareContext& context, std
 }
 
 Result<ConvOp::Choice> ConvOp::fastest(const PrepareContext& context, std::vector<Choice> all, bool& hasty) const {
-  Result<Fastest> found =
-      find_fastest(*context.device, context.stream, all.size(), context.budget, [&](size_t i, CUstream stream) {
-        return queue_choice(all[i], *context.device, stream, context.addresses);
-      });
+  Result<Fastest> found = find_fastest(
+      *context.device, context.stream, all.size(), context.budget,
+      [&](size_t i, CUstream stream) { return queue_choice(all[i], *context.device, stream, context.addresses); });
   if (!found.ok()) return std::move(found).status().with_context(format("while measuring {}", text_of(params_)));
   hasty = found->hasty;
   return std::move(all[found->index]);

@@ -58,16 +58,15 @@ Status lower_constant_of_shape(Lowering& to, const Node& node) {
   }
   std::string key = "fill:" + std::string(data_type_name(type));
   for (const std::byte byte : bits) key += format(":{}", static_cast<int>(byte));
-  TENON_TRY_ASSIGN(const TensorId number, to.program().add_constant(type, Shape{}, std::move(key), [bits](std::byte* to) {
-    std::copy(bits.begin(), bits.end(), to);
-  }));
-  return to.add_generated(
-      node, "fill",
-      {.dims = {tensor.shape.begin(), tensor.shape.end()},
-       .type = type,
-       .strides = tensor.strides(),
-       .leaves = {{.type = type, .strides = std::vector<int64_t>(tensor.shape.rank(), 0)}}},
-      {number}, {}, out);
+  TENON_TRY_ASSIGN(const TensorId number,
+                   to.program().add_constant(type, Shape{}, std::move(key),
+                                             [bits](std::byte* to) { std::copy(bits.begin(), bits.end(), to); }));
+  return to.add_generated(node, "fill",
+                          {.dims = {tensor.shape.begin(), tensor.shape.end()},
+                           .type = type,
+                           .strides = tensor.strides(),
+                           .leaves = {{.type = type, .strides = std::vector<int64_t>(tensor.shape.rank(), 0)}}},
+                          {number}, {}, out);
 }
 
 Status lower_concat(Lowering& to, const Node& node) {

@@ -160,10 +160,9 @@ Status RecurrentOp::prepare(const PrepareContext& context) {
     if (!choice.cluster && !usable.empty()) continue;
     if (find_function(context, choice).ok()) usable.push_back(choice);
   }
-  const Result<Fastest> found =
-      find_fastest(*context.device, context.stream, usable.size(), context.budget, [&](size_t i, CUstream stream) {
-        return queue_choice(usable[i], *context.device, stream, context.addresses);
-      });
+  const Result<Fastest> found = find_fastest(
+      *context.device, context.stream, usable.size(), context.budget,
+      [&](size_t i, CUstream stream) { return queue_choice(usable[i], *context.device, stream, context.addresses); });
   if (!found.ok() || usable.empty()) return unsupported("{} runs in none of its ways.", label());
   choice_ = usable[found->index];
   context.keep(*this, choice_.text, false, found->hasty);
