@@ -4,8 +4,10 @@
 
 #include "conformance/status.h"
 #include "conformance/suite.h"
+#include "conformance/vulkan_exporters.h"
 #include "programs/commands.h"
 #include "programs/output.h"
+#include "programs/vulkan_sharing.h"
 
 namespace tenon::conformance {
 namespace {
@@ -68,6 +70,17 @@ void print_hint(const Arguments& arguments) {
   }
 }
 
+// The Vulkan side, opened once in each process that asks: a check's own, whose end releases what the driver keeps.
+const Result<std::shared_ptr<VulkanSharing>>& vulkan() {
+  static const Result<std::shared_ptr<VulkanSharing>> opened = open_vulkan_sharing();
+  return opened;
+}
+
+std::string vulkan_text() {
+  return vulkan().ok() ? format("Vulkan's side of the checks is \"{}\".", (*vulkan())->device_name())
+                       : format("Nothing was shared with Vulkan: {}", vulkan().status().message());
+}
+
 Status run_command(const Arguments& arguments) {
   SuiteOptions options;
   options.host.library = arguments.host;
@@ -76,7 +89,15 @@ Status run_command(const Arguments& arguments) {
   options.filter = arguments.filter;
   options.timeout_seconds = arguments.timeout_seconds;
   options.same_process = arguments.same_process;
-  if (!arguments.plugin.empty()) TENON_TRY(options.host.set_plugin(arguments.plugin));
+  if (!arguments.plugin.empty()) {
+    TENON_TRY(options.host.set_plugin(arguments.plugin));
+    options.more_memory = [] {
+      return vulkan().ok() ? vulkan_memory(*vulkan()) : std::vector<std::unique_ptr<MemoryExporter>>();
+    };
+    options.more_semaphores = [] {
+      return vulkan().ok() ? vulkan_semaphores(*vulkan()) : std::vector<std::unique_ptr<SemaphoreExporter>>();
+    };
+  }
   bool begun = false;
   const auto on_result = [&](const CheckResult& result) {
     if (arguments.json) return;
@@ -87,13 +108,18 @@ Status run_command(const Arguments& arguments) {
   if (report.results.empty())
     return invalid_argument("No check's name contains \"{}\"; without --filter all run, each with its name.",
                             arguments.filter);
+  // Only now, because the checks' processes must not inherit a driver that is open.
+  const std::string shared = arguments.plugin.empty() ? "" : vulkan_text();
   if (arguments.json) {
-    print_json(to_json(report, arguments.filter));
+    nlohmann::ordered_json object = to_json(report, arguments.filter);
+    if (!shared.empty()) object["vulkan"] = shared;
+    print_json(object);
   } else {
     size_t counts[3] = {};
     for (const CheckResult& result : report.results) ++counts[static_cast<size_t>(result.verdict)];
     print("{} in {}: {} passed, {} failed, {} skipped.\n", report.ep_name, report.host, counts[0], counts[1],
           counts[2]);
+    if (!shared.empty()) print("{}\n", shared);
     print_hint(arguments);
   }
   // The report says it all.

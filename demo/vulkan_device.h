@@ -54,9 +54,9 @@ class SharedBuffer {
   // Errors: kUnsupported when the driver offers neither way.
   static Result<std::unique_ptr<SharedBuffer>> create(std::shared_ptr<VulkanDevice> device, size_t size_bytes,
                                                       const std::string& name);
-  // In the device's own memory, in an allocation of its own. mapped() is null.
-  static Result<std::unique_ptr<SharedBuffer>> create_on_device(std::shared_ptr<VulkanDevice> device,
-                                                                size_t size_bytes);
+  // In the device's own memory; `dedicated`: in an allocation that is made for this buffer alone. mapped() is null.
+  static Result<std::unique_ptr<SharedBuffer>> create_on_device(std::shared_ptr<VulkanDevice> device, size_t size_bytes,
+                                                                bool dedicated = true);
   SharedBuffer(const SharedBuffer&) = delete;
   SharedBuffer& operator=(const SharedBuffer&) = delete;
   ~SharedBuffer();
@@ -77,7 +77,7 @@ class SharedBuffer {
   explicit SharedBuffer(std::shared_ptr<VulkanDevice> device) : device_(std::move(device)) {}
   Status create_exported(const std::string& name);
   Status create_from_host_pointer(const std::string& name);
-  Status create_device_local();
+  Status create_device_local(bool dedicated);
   void destroy();
 
   std::shared_ptr<VulkanDevice> device_;

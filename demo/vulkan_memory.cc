@@ -157,14 +157,14 @@ Status SharedBuffer::create_from_host_pointer(const std::string& name) {
 }
 
 Result<std::unique_ptr<SharedBuffer>> SharedBuffer::create_on_device(std::shared_ptr<VulkanDevice> device,
-                                                                     size_t size_bytes) {
+                                                                     size_t size_bytes, bool dedicated) {
   auto made = std::unique_ptr<SharedBuffer>(new SharedBuffer(std::move(device)));
   made->size_bytes_ = size_bytes;
-  TENON_TRY(made->create_device_local());
+  TENON_TRY(made->create_device_local(dedicated));
   return made;
 }
 
-Status SharedBuffer::create_device_local() {
+Status SharedBuffer::create_device_local(bool dedicated) {
   const VulkanDevice& device = *device_;
   constexpr auto kKind = VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT;
   if (!offers(device, kKind, VK_EXTERNAL_MEMORY_FEATURE_EXPORTABLE_BIT))
@@ -175,7 +175,8 @@ Status SharedBuffer::create_device_local() {
   device.api.vkGetBufferMemoryRequirements2(device.device, &query, &requirements);
   const VkMemoryDedicatedAllocateInfo alone{VK_STRUCTURE_TYPE_MEMORY_DEDICATED_ALLOCATE_INFO, nullptr, VK_NULL_HANDLE,
                                             buffer_};
-  const VkExportMemoryAllocateInfo exported{VK_STRUCTURE_TYPE_EXPORT_MEMORY_ALLOCATE_INFO, &alone, kKind};
+  const VkExportMemoryAllocateInfo exported{VK_STRUCTURE_TYPE_EXPORT_MEMORY_ALLOCATE_INFO, dedicated ? &alone : nullptr,
+                                            kKind};
   VkMemoryAllocateInfo info{VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO, &exported};
   info.allocationSize = requirements.memoryRequirements.size;
   TENON_TRY_ASSIGN(info.memoryTypeIndex,

@@ -46,6 +46,15 @@ void add_neighbours(const SessionOptions& options, SpaceTable& table) {
   }
 }
 
+// With bodies of its own; their constants are shared.
+Graph deep_copy(const Graph& graph) {
+  Graph copy = graph;
+  for (Node& node : copy.nodes)
+    for (Attribute& attribute : node.attributes)
+      if (attribute.graph != nullptr) attribute.graph = std::make_shared<Graph>(deep_copy(*attribute.graph));
+  return copy;
+}
+
 // The first outputs of an operator may be left out.
 std::string_view first_output_name(const Graph& graph, const Node& node) {
   for (ValueId id : node.outputs)
@@ -120,13 +129,35 @@ Status SessionEps::infer_types(Graph& graph) {
 }
 
 Status SessionEps::partition(Model& model, OnceCopies& copies) {
-  Graph& graph = model.graph;
+  for (DeviceProvider* provider : devices_) provider->set_model(model);
+  Refused refused;
+  for (size_t ep = 0; ep < devices_.size(); ++ep) refused.push_back(std::vector<uint8_t>(model.graph.nodes.size(), 0));
+  for (;;) {
+    TENON_TRY_ASSIGN(const bool done, try_partition(model.graph, refused));
+    if (done) break;
+  }
+  for (const DeviceProvider* provider : devices_) {
+    for (const CopyRecord& record : provider->constant_copies()) copies.add_at_load(record);
+  }
+  for (EpId ep : devices_.ids()) {
+    TENON_TRY_CONTEXT(devices_[ep]->loaded(), "after the EP \"{}\" has compiled its regions", names_[ep]);
+  }
+  return active_.empty() ? Status() : infer_shapes(model.graph);
+}
+
+Result<bool> SessionEps::try_partition(Graph& graph, Refused& refused) {
   Partition partition(graph);
+  const auto not_for = [&](EpId ep) {
+    auto nodes = std::make_unique<bool[]>(graph.nodes.size());
+    for (NodeId n : graph.nodes.ids()) nodes[n.index()] = partition.taken()[n] || refused[ep][n.index()] != 0;
+    return nodes;
+  };
   for (EpId ep : devices_.ids()) {
     TraceSpan span("load", "claim");
     if (span) span.args().add("ep", names_[ep]);
-    devices_[ep]->set_model(model);
-    Result<std::vector<Claim>> claims = devices_[ep]->claim(graph, partition.taken());
+    const auto taken = not_for(ep);
+    Result<std::vector<Claim>> claims =
+        devices_[ep]->claim(graph, IdSpan<NodeId, const bool>({taken.get(), graph.nodes.size()}));
     if (!claims.ok()) {
       // As elsewhere: an EP that cannot say what it wants gets nothing, and the model still runs.
       log_warning("dispatch", "The EP \"{}\" takes no nodes, because its claim failed: {}", names_[ep],
@@ -143,21 +174,26 @@ Status SessionEps::partition(Model& model, OnceCopies& copies) {
     TENON_TRY(partition.add(ep, names_[ep], std::move(claims).value()));
   }
   for (const std::string& why : partition.dropped()) TENON_TRACE(kDispatch, "{}", why);
-  describe_assignments(graph, partition);
+  if (partition.grants().empty()) {
+    PerDeviceEp<std::vector<Region>> in_bodies;
+    describe_assignments(graph, partition);
+    TENON_TRY(claim_in_bodies(graph, devices_, names_, 0, in_bodies));
+    return compile(graph, {}, partition, in_bodies, refused);
+  }
+  // For another attempt: a region takes its nodes, and bodies get regions too.
+  const Graph before = deep_copy(graph);
   TENON_TRY_ASSIGN(const std::vector<Region> regions, partition.build(graph));
   PerDeviceEp<std::vector<Region>> in_bodies;
   TENON_TRY(claim_in_bodies(graph, devices_, names_, static_cast<int32_t>(regions.size()), in_bodies));
-  TENON_TRY(compile(regions, partition, in_bodies));
-  for (const DeviceProvider* provider : devices_) {
-    for (const CopyRecord& record : provider->constant_copies()) copies.add_at_load(record);
+  TENON_TRY_ASSIGN(const bool compiled, compile(before, regions, partition, in_bodies, refused));
+  if (!compiled) {
+    graph = before;
+    return false;
   }
-  for (EpId ep : devices_.ids()) {
-    TENON_TRY_CONTEXT(devices_[ep]->loaded(), "after the EP \"{}\" has compiled its regions", names_[ep]);
-  }
+  describe_assignments(before, partition);
   for (size_t r = 0; r < regions.size(); ++r) active_.push_back(partition.grants()[r].ep);
   std::sort(active_.begin(), active_.end());
   active_.erase(std::unique(active_.begin(), active_.end()), active_.end());
-  if (regions.empty()) return {};
   for (Node& node : graph.nodes) {
     if (!is_region(node)) continue;
     const Region& region = regions[Attributes(node).integer("region")];
@@ -167,11 +203,11 @@ Status SessionEps::partition(Model& model, OnceCopies& copies) {
   for (ValueId id : graph.values.ids()) {
     if (uses[id] == 0) graph.value(id).constant = nullptr;
   }
-  return infer_shapes(graph);
+  return true;
 }
 
-Status SessionEps::compile(std::span<const Region> regions, const Partition& partition,
-                           const PerDeviceEp<std::vector<Region>>& in_bodies) const {
+Result<bool> SessionEps::compile(const Graph& graph, std::span<const Region> regions, const Partition& partition,
+                                 const PerDeviceEp<std::vector<Region>>& in_bodies, Refused& refused) const {
   for (EpId ep : devices_.ids()) {
     std::vector<Region> own;
     for (size_t r = 0; r < regions.size(); ++r) {
@@ -189,9 +225,23 @@ Status SessionEps::compile(std::span<const Region> regions, const Partition& par
       }
       span.args().add("ep", names_[ep]).add("regions", names).add("nodes", nodes);
     }
-    TENON_TRY_CONTEXT(devices_[ep]->compile(own), "while the EP \"{}\" compiles {} regions", names_[ep], own.size());
+    const std::string context = format("while the EP \"{}\" compiles {} regions", names_[ep], own.size());
+    TENON_TRY_CONTEXT(devices_[ep]->compile(own), "{}", context);
+    bool grown = false;
+    for (const DeviceProvider::RefusedRegion& one : devices_[ep]->refused_regions()) {
+      // What an EP has claimed in a body nobody else was asked for.
+      const bool in_body = one.id < 0 || one.id >= static_cast<int32_t>(regions.size());
+      size_t fresh = 0;
+      for (NodeId n : in_body ? PerNode<NodeId>() : regions[one.id].nodes)
+        fresh += std::exchange(refused[ep][n.index()], 1) == 0 ? 1 : 0;
+      if (fresh == 0) return Status(one.why).with_context(context);
+      log_warning("dispatch", "The EP \"{}\" could not compile {} of its nodes ({}, ...), which go to the next EP: {}",
+                  names_[ep], fresh, graph.nodes[regions[one.id].nodes[NodeId(0)]].label(graph), one.why.to_string());
+      grown = true;
+    }
+    if (grown) return false;
   }
-  return {};
+  return true;
 }
 
 // A graph of a device leaves out what the host does between its nodes, so the EP decides whether it wants all nodes or

@@ -59,8 +59,13 @@ class SessionEps {
   // The first EP that captures graphs; null when none does.
   Result<GraphCapture*> choose_graph_capture(const Graph& graph) const;
   void describe_assignments(const Graph& graph, const Partition& partition);
-  Status compile(std::span<const Region> regions, const Partition& partition,
-                 const PerDeviceEp<std::vector<Region>>& in_bodies) const;
+  // Of each EP, the nodes that it could not compile.
+  using Refused = PerDeviceEp<std::vector<uint8_t>>;
+  // False where `refused` has grown: the graph is as it was, and another attempt is due.
+  Result<bool> try_partition(Graph& graph, Refused& refused);
+  // False where an EP refuses a region.
+  Result<bool> compile(const Graph& graph, std::span<const Region> regions, const Partition& partition,
+                       const PerDeviceEp<std::vector<Region>>& in_bodies, Refused& refused) const;
 
   std::unique_ptr<ExecutionProvider> cpu_, host_;
   PerDeviceEp<std::unique_ptr<DeviceProvider>> owned_;

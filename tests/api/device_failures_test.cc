@@ -2,6 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+#include <string>
+
 #include "base/fault.h"
 #include "base/testing.h"
 #include "fake_device.h"
@@ -69,6 +72,38 @@ TEST(FailingEp, AClaimThatFailsLeavesTheModelToTheOthers) {
   const auto session = chain().load(device.session_options());
   ASSERT_THAT(session, is_ok());
   EXPECT_THAT(run_once(**session), is_ok());
+}
+
+std::map<std::string, int> nodes_of_eps(const Session& session) {
+  std::map<std::string, int> counts;
+  for (const EpAssignment& one : session.assignments()) counts[one.ep_name] += static_cast<int>(one.nodes.size());
+  return counts;
+}
+
+// The Abs that the first EP claims and cannot compile is the second one's; its other regions stay its own.
+TEST(FailingEp, WhatItCannotCompileGoesToTheNextEp) {
+  FakeDevice first({.name = "FirstEP", .ops = {"Neg", "Abs"}, .refuse = {"Abs"}, .fuse = false});
+  FakeDevice second({.name = "SecondEP", .device_id = 1, .ops = {"Abs"}});
+  SessionOptions options = first.session_options();
+  options.eps.push_back(second.session_options().eps[0]);
+  const auto session = chain().load(options);
+  ASSERT_THAT(session, is_ok());
+  EXPECT_EQ(nodes_of_eps(**session), (std::map<std::string, int>{{"FirstEP", 2}, {"SecondEP", 2}}));
+  std::vector<float> values;
+  EXPECT_THAT(run_once(**session, &values), is_ok());
+  EXPECT_THAT(values, ElementsAre(-1, -2, -3));
+}
+
+// Where nobody else wants it, the CPU EP has it: one fused region goes back as a whole.
+TEST(FailingEp, WhatNoEpCompilesIsTheCpuEps) {
+  FakeDevice device({.ops = {"Neg", "Abs"}, .refuse = {"Neg"}});
+  const auto session = chain().load(device.session_options());
+  ASSERT_THAT(session, is_ok());
+  EXPECT_EQ(nodes_of_eps(**session), (std::map<std::string, int>{{"CPUExecutionProvider", 4}}));
+  std::vector<float> values;
+  EXPECT_THAT(run_once(**session, &values), is_ok());
+  EXPECT_THAT(values, ElementsAre(-1, -2, -3));
+  EXPECT_EQ(device.counts().streams, 0);
 }
 
 // Every step of loading fails once: a clean status, and nothing is left of the session.

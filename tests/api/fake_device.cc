@@ -388,9 +388,18 @@ class FakeProvider final : public DeviceProvider {
     TENON_FAULT_POINT("fake compile");
     ++counts_->compiled;
     counts_->regions += static_cast<int>(regions.size());
-    for (const Region& region : regions) bodies_[region.id] = region.body;
+    refused_.clear();
+    for (const Region& region : regions) {
+      bodies_[region.id] = region.body;
+      for (const Node& node : region.body.nodes) {
+        if (std::find(options_.refuse.begin(), options_.refuse.end(), node.op_type) == options_.refuse.end()) continue;
+        refused_.push_back({.id = region.id, .why = unsupported("The fake device has no {}.", node.op_type)});
+        break;
+      }
+    }
     return {};
   }
+  std::span<const RefusedRegion> refused_regions() const override { return refused_; }
   Status loaded() override {
     ++counts_->loaded;
     return fault_point("fake loaded");
@@ -445,6 +454,7 @@ class FakeProvider final : public DeviceProvider {
   std::shared_ptr<FakeTransfer> transfer_;
   FakeGraphs graphs_;
   std::map<int32_t, Graph> bodies_;
+  std::vector<RefusedRegion> refused_;
 };
 
 MemorySpace space_of(const FakeOptions& options, MemoryKind kind) {

@@ -20,6 +20,7 @@ struct FakeOptions {
   std::string name = "FakeEP";
   int32_t device_id = 0;
   std::vector<std::string> ops = {"Neg"};  // that it claims
+  std::vector<std::string> refuse = {};    // of those, what it cannot compile after all
   bool fuse = true;                        // neighbours become one region; otherwise each node is a kernel
   bool device_memory = true;               // has DEFAULT memory, and wants its tensors there if it has no other
   bool host_accessible = false;            // has HOST_ACCESSIBLE memory, and wants its tensors there

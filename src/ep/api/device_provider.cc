@@ -13,6 +13,7 @@ Result<std::unique_ptr<DeviceProvider>> DeviceProvider::host_companion() { retur
 
 std::span<const CopyRecord> DeviceProvider::constant_copies() const { return {}; }
 uint32_t DeviceProvider::binding_alignment() const { return 0; }
+std::span<const DeviceProvider::RefusedRegion> DeviceProvider::refused_regions() const { return {}; }
 Tensor DeviceProvider::placed_constant(const ConstantRef&, AllocatorId) const { return {}; }
 GraphCapture* DeviceProvider::graph_capture() { return nullptr; }
 bool DeviceProvider::host_runs(const Node&) const { return false; }

@@ -89,6 +89,14 @@ class DeviceProvider : public ExecutionProvider {
   // once, before set_model(); the session keeps it as it keeps this one, behind all others.
   virtual Result<std::unique_ptr<DeviceProvider>> host_companion();
   virtual Status compile(std::span<const Region> regions) = 0;
+  // The regions of the last compile() that the EP turned out to be unable to compile, each with its reason. The session
+  // gives their nodes to the EPs after it, and has the rest claimed and compiled again. The default compiles all or
+  // fails.
+  struct RefusedRegion {
+    int32_t id = 0;
+    Status why;
+  };
+  virtual std::span<const RefusedRegion> refused_regions() const;
   // After all regions of the session are compiled.
   virtual Status loaded() = 0;
 

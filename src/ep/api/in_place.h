@@ -1,4 +1,5 @@
-// The struct by which a plugin tells Tenon's host which outputs of a compiled node may share memory with its inputs.
+// The struct by which a plugin tells Tenon's host which outputs of a compiled node may share memory with its inputs,
+// and what a plan should say of it.
 //
 // ONNX Runtime's ABI has no word for it, so a host has to copy an output that is bound over an input. An EP whose
 // device has `tenon.in_place` = "1" in its EP metadata promises that every OrtNodeComputeInfo of its Compile is the
@@ -25,6 +26,9 @@ struct InPlaceComputeInfo {
   // thread, as Compute.
   int32_t(ORT_API_CALL* MayRunInPlace)(OrtNodeComputeInfo* info, size_t input, size_t output,
                                        const int64_t* const* dims, const size_t* ranks, size_t count) NO_EXCEPTION;
+  // What a reader of a plan should know of how the node computes ("float32 products in TF32"); it stands behind the
+  // kernel's name. Valid as long as the node. Null, as a result too: nothing.
+  const char*(ORT_API_CALL* Describe)(const OrtNodeComputeInfo* info)NO_EXCEPTION;
 };
 
 }  // extern "C"

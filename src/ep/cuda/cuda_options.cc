@@ -27,6 +27,7 @@ constexpr plugin::OptionRow kRows[] = {
     {"enable_cudnn", OptionKind::kFlag, "1"},
     {"algorithm_cache", OptionKind::kText, ""},
     {"load_timeout_ms", OptionKind::kInteger, "10000", "", 0, INT32_MAX},
+    {"tune_budget_ms", OptionKind::kInteger, "1000", "", 0, INT32_MAX},
     // From here on: of ONNX Runtime's CUDA EPs, with its defaults, and without an effect here.
     {"arena_extend_strategy", OptionKind::kChoice, "kNextPowerOfTwo", "kNextPowerOfTwo|kSameAsRequested"},
     {"cudnn_conv_use_max_workspace", OptionKind::kFlag, "1"},
@@ -146,6 +147,7 @@ Result<CudaOptions> CudaOptions::parse(std::span<const std::string_view> prefixe
   options.conv_search = read_conv_search(values);
   options.algorithm_cache = values.text("algorithm_cache");
   options.load_timeout_ms = values.integer("load_timeout_ms");
+  options.tune_budget_ms = values.integer("tune_budget_ms");
   return options;
 }
 

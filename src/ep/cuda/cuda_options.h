@@ -43,6 +43,8 @@ struct CudaOptions {
 
   // How long making the session, or a plan for new shapes, may wait for fences that nobody has signalled; 0: for ever.
   int64_t load_timeout_ms = 10'000;
+  // Of a session's measuring; 0: as long as it takes.
+  int64_t tune_budget_ms = 1000;
 
   // For the session's log, a sentence each: options that are given and have no effect, and what else is not as written.
   std::vector<std::string> warnings;

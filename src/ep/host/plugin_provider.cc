@@ -354,6 +354,7 @@ Result<std::vector<Claim>> PluginProvider::claim(const Graph& graph, IdSpan<Node
   for (NodeId n : owners.ids()) {
     if (taken[n]) owners[n] = preferred_before_;
   }
+  regions_.clear();  // of an attempt before this one, a region of which some EP could not compile
   if (context_model_) context_model_->begin(graph, origin_->info, origin_->notes);
   // The reference shows what an EP of higher preference has compiled as an operator that nobody else knows, and EPs
   // that take neighbours as one rely on it.
@@ -397,9 +398,39 @@ Status PluginProvider::compile(std::span<const Region> regions) {
   for (const Region& region : regions) {
     if (region.fused) fused.push_back(&region);
   }
-  if (!fused.empty()) TENON_TRY(compile_fused(fused));
+  refused_.clear();
+  if (!fused.empty()) TENON_TRY(compile_or_refuse(fused));
   for (const Region& region : regions) {
     if (!region.fused) TENON_TRY(create_kernel_region(region));
+  }
+  return {};
+}
+
+namespace {
+
+// Whether another EP may do what this one failed at: of what failed for good, and of what was asked to stop, the
+// program hears.
+bool may_go_on(const Status& failed) {
+  return failed.code() != StatusCode::kDeviceLost && failed.code() != StatusCode::kCancelled;
+}
+
+}  // namespace
+
+Status PluginProvider::compile_or_refuse(std::span<const Region* const> regions) {
+  TENON_TRY(check_compiling(regions));
+  Status failed;
+  TENON_TRY(compile_fused(regions, failed));
+  // Who writes a model for this EP wants that EP's parts in it.
+  if (failed.ok() || context_model_ || !may_go_on(failed)) return failed;
+  for (const Region* region : regions) {
+    Status why = failed;
+    if (regions.size() > 1) {
+      // One at a time tells which it is; one Compile call is for all or none.
+      why = Status();
+      TENON_TRY(compile_fused({&region, 1}, why));
+      if (!why.ok() && !may_go_on(why)) return why;
+    }
+    if (!why.ok()) refused_.push_back({.id = region->id, .why = std::move(why)});
   }
   return {};
 }
@@ -422,8 +453,7 @@ Status PluginProvider::check_compiling(std::span<const Region* const> regions) c
   return {};
 }
 
-Status PluginProvider::compile_fused(std::span<const Region* const> regions) {
-  TENON_TRY(check_compiling(regions));
+Status PluginProvider::compile_fused(std::span<const Region* const> regions, Status& failed) {
   const auto compile = TENON_MEMBER(ep_->get(), OrtEp, Compile);
   TENON_TRY(compile.check(ep_->who()));
   TENON_TRY(TENON_MEMBER(ep_->get(), OrtEp, ReleaseNodeComputeInfos).check(ep_->who()));
@@ -441,11 +471,11 @@ Status PluginProvider::compile_fused(std::span<const Region* const> regions) {
   }
   auto infos = std::make_shared<ComputeInfos>(ep_, regions.size(), in_place_);
   std::vector<OrtNode*> context_nodes(regions.size(), nullptr);
-  const Status compiled = call(ep_->who(), compile, ep_->get(), graphs.data(), fused_nodes.data(), regions.size(),
-                               infos->infos().data(), context_nodes.data());
+  failed = call(ep_->who(), compile, ep_->get(), graphs.data(), fused_nodes.data(), regions.size(),
+                infos->infos().data(), context_nodes.data());
   // From here they are the host's, whatever Compile says.
   const std::vector<std::unique_ptr<OrtNode>> owned(context_nodes.begin(), context_nodes.end());
-  TENON_TRY(compiled);
+  if (!failed.ok()) return {};
   for (size_t i = 0; context_model_ && i < regions.size(); ++i) {
     if (owned[i] != nullptr) TENON_TRY(context_model_->replace(*regions[i], *owned[i]));
   }

@@ -36,6 +36,7 @@ class PluginProvider final : public DeviceProvider, private GraphCapture {
   Result<std::unique_ptr<DeviceProvider>> host_companion() override;
   Result<std::vector<Claim>> claim(const Graph& graph, IdSpan<NodeId, const bool> taken) override;
   Status compile(std::span<const Region> regions) override;
+  std::span<const RefusedRegion> refused_regions() const override { return refused_; }
   Status loaded() override;
   std::span<const std::shared_ptr<DeviceAllocator>> allocators() const override { return allocators_.elements(); }
   uint32_t binding_alignment() const override { return binding_alignment_; }
@@ -78,7 +79,10 @@ class PluginProvider final : public DeviceProvider, private GraphCapture {
   Status read_binding_alignment();
   Status create_allocators();
   Status check_compiling(std::span<const Region* const> regions) const;
-  Status compile_fused(std::span<const Region* const> regions);
+  // `failed` gets what Compile says; then there is no region.
+  Status compile_fused(std::span<const Region* const> regions, Status& failed);
+  // OK also where the EP fails at some of them, which are then in refused_.
+  Status compile_or_refuse(std::span<const Region* const> regions);
   Status create_kernel_region(const Region& region);
   Result<std::shared_ptr<PluginRegion>> create_custom_op_region(const OrtCustomOp* op, const Region& region) const;
   // Where the kernels of a registry find their constants when they are created, as in the reference.
@@ -108,6 +112,7 @@ class PluginProvider final : public DeviceProvider, private GraphCapture {
   bool in_place_ = false;      // alike: in_place.h
   const SubgraphKernels* subgraphs_ = nullptr;
   std::map<int32_t, std::shared_ptr<PluginRegion>> regions_;
+  std::vector<RefusedRegion> refused_;  // of the last compile()
   struct PlacedConstant {
     ConstantRef source;
     Tensor tensor;

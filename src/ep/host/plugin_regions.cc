@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstring>
 #include <utility>
 
 #include "abi/objects/allocator.h"
@@ -60,6 +61,19 @@ class CompiledRegion final : public PluginRegion {
       ranks.push_back(shape.size());
     }
     return told->MayRunInPlace(info_, input, output, dims.data(), ranks.data(), inputs.size()) != 0;
+  }
+
+  std::string note() const override {
+    if (!infos_->in_place()) return "";
+    const auto* told = reinterpret_cast<const InPlaceComputeInfo*>(info_);
+    constexpr size_t kEnd = offsetof(InPlaceComputeInfo, Describe) + sizeof(told->Describe);
+    if (told->size_bytes < kEnd || told->Describe == nullptr) return "";
+    const char* const text = told->Describe(info_);
+    // A plan is lines of text, and who wrote this may have had anything in mind.
+    constexpr size_t kMost = 200;
+    std::string note(text != nullptr ? text : "", text != nullptr ? ::strnlen(text, kMost) : 0);
+    std::replace_if(note.begin(), note.end(), [](unsigned char c) { return c < 0x20 || c >= 0x7f; }, ' ');
+    return note;
   }
 
  private:
@@ -203,7 +217,7 @@ class RegionKernel final : public Kernel {
     return region_->may_run_in_place(input, output, frame_->inputs);
   }
 
-  std::string_view name() const override { return region_->name; }
+  std::string_view name() const override { return name_; }
 
  private:
   struct Frame {
@@ -223,7 +237,13 @@ class RegionKernel final : public Kernel {
     return std::make_unique<Frame>(*region_, host_, frame_);
   }
 
+  static std::string name_of(const PluginRegion& region) {
+    const std::string note = region.note();
+    return note.empty() ? region.name : region.name + ", " + note;
+  }
+
   const std::shared_ptr<const PluginRegion> region_;
+  const std::string name_ = name_of(*region_);
   const std::shared_ptr<const KernelHost> host_;
   const std::shared_ptr<const KernelFrame> frame_;
   mutable Guarded<std::vector<std::unique_ptr<Frame>>> idle_;

@@ -57,6 +57,9 @@ CompiledNode::CompiledNode(const HostApi& host) : InPlaceComputeInfo{}, host_(ho
       return 0;  // no memory: a copy is always right
     }
   };
+  Describe = [](const OrtNodeComputeInfo* table) noexcept -> const char* {
+    return table != nullptr ? of(const_cast<OrtNodeComputeInfo*>(table)).description() : nullptr;
+  };
 }
 
 OrtNodeComputeInfo* CompiledNode::release_to_host(std::unique_ptr<CompiledNode> node) { return &node.release()->info; }

@@ -39,6 +39,8 @@ class CompiledNode : private InPlaceComputeInfo {
     (void)input, (void)output, (void)inputs;
     return false;
   }
+  // in_place.h; asked only by a host that knows it, before the first run. Null: nothing.
+  virtual const char* description() const { return nullptr; }
   const HostApi& host() const { return host_; }
 
  private:

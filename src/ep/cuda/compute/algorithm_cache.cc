@@ -1,38 +1,95 @@
 #include "ep/cuda/compute/algorithm_cache.h"
 
+#include <unistd.h>
+
 #include <algorithm>
-#include <cstdio>
+#include <cerrno>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <set>
+#include <thread>
 
 #include "base/format.h"
+#include "base/system.h"
 
 namespace tenon::cuda {
 
 namespace {
 
-std::map<std::string, std::string> read_choices(const std::string& path) {
-  std::map<std::string, std::string> choices;
-  std::ifstream file(path);
+// In front of a choice that was made without trying all.
+constexpr char kHasty = '~';
+// Of a line or a file; longer ones are nobody's.
+constexpr size_t kMostLineBytes = 4096;
+constexpr uintmax_t kMostFileBytes = uintmax_t{32} << 20;
+
+struct Line {
+  std::string problem, choice;
+};
+
+// FNV-1a, which is the same in every build.
+std::string checksum(std::string_view text) {
+  uint64_t hash = 0xcbf29ce484222325;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return format("{:016x}", hash);
+}
+
+// In the order of the file; of a problem that comes twice, the last counts.
+std::vector<Line> read_lines(const std::string& path) {
+  std::vector<Line> lines;
+  std::error_code failed;
+  if (const uintmax_t size = std::filesystem::file_size(path, failed); failed || size > kMostFileBytes) return lines;
+  std::ifstream file(path, std::ios::binary);
   std::string line;
   while (std::getline(file, line)) {
-    const size_t tab = line.find('\t');
-    if (tab != std::string::npos) choices[line.substr(0, tab)] = line.substr(tab + 1);
+    const size_t first = line.find('\t');
+    if (line.size() > kMostLineBytes || first == std::string::npos) continue;
+    const std::string_view rest = std::string_view(line).substr(first + 1);
+    const size_t second = rest.find('\t');
+    if (second == std::string_view::npos || line.compare(0, first, checksum(rest)) != 0) continue;
+    lines.push_back({std::string(rest.substr(0, second)), std::string(rest.substr(second + 1))});
   }
-  return choices;
+  return lines;
 }
+
+// Held by the process that writes a file. Without the lock, because another one keeps it for long or the folder knows
+// none, nothing is written.
+class FileLock {
+ public:
+  explicit FileLock(const std::string& path) {
+    constexpr int kTries = 100;
+    for (int i = 0; i < kTries && fd_ < 0; ++i) {
+      if (i > 0) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      fd_ = create_locked_file(path + ".lock");
+      if (fd_ < 0 && errno != EWOULDBLOCK) return;
+    }
+  }
+  ~FileLock() {
+    if (fd_ >= 0) (void)::close(fd_);
+  }
+  FileLock(const FileLock&) = delete;
+  FileLock& operator=(const FileLock&) = delete;
+  bool held() const { return fd_ >= 0; }
+
+ private:
+  int fd_ = -1;
+};
 
 }  // namespace
 
 AlgorithmCache::AlgorithmCache(std::string path, std::string environment)
     : path_(std::move(path)), environment_(std::move(environment)) {
-  if (!path_.empty()) state_.lock()->choices = read_choices(path_);
+  if (path_.empty()) return;
+  auto state = state_.lock();
+  for (Line& line : read_lines(path_)) state->choices[std::move(line.problem)] = std::move(line.choice);
 }
 
-std::optional<std::string> AlgorithmCache::find(const std::string& problem) const {
+std::optional<std::string> AlgorithmCache::find(const std::string& problem, bool hasty) const {
   const auto state = state_.lock();
   const auto found = state->choices.find(environment_ + "|" + problem);
-  return found != state->choices.end() ? std::optional(found->second) : std::nullopt;
+  if (found == state->choices.end()) return std::nullopt;
+  if (!found->second.starts_with(kHasty)) return found->second;
+  return hasty ? std::optional(found->second.substr(1)) : std::nullopt;
 }
 
 AlgorithmCache::Kept AlgorithmCache::kept(std::string_view words, std::initializer_list<std::string_view> ours) const {
@@ -41,17 +98,20 @@ AlgorithmCache::Kept AlgorithmCache::kept(std::string_view words, std::initializ
   Kept result = Kept::kNothing;
   for (const auto& [problem, choice] : state->choices) {
     if (!problem.starts_with(prefix) || problem.find(words, prefix.size()) == std::string::npos) continue;
-    const auto begins = [&choice = choice](std::string_view word) { return choice.starts_with(word); };
+    const std::string_view text = std::string_view(choice).substr(choice.starts_with(kHasty) ? 1 : 0);
+    const auto begins = [&](std::string_view word) { return text.starts_with(word); };
     if (std::any_of(ours.begin(), ours.end(), begins)) return Kept::kOurs;
     result = Kept::kOthers;
   }
   return result;
 }
 
-void AlgorithmCache::add(const std::string& problem, std::string choice) {
+void AlgorithmCache::add(const std::string& problem, std::string choice, bool hasty) {
   auto state = state_.lock();
-  state->choices[environment_ + "|" + problem] = std::move(choice);
-  state->changed = true;
+  const std::string key = environment_ + "|" + problem;
+  state->choices[key] = hasty ? kHasty + choice : std::move(choice);
+  std::erase(state->fresh, key);
+  state->fresh.push_back(key);
   ++state->measured;
 }
 
@@ -59,14 +119,16 @@ void AlgorithmCache::add_member(const ProblemFamily& family, const std::string& 
   if (!family.text.empty()) state_.lock()->families[family.text][family.size] = choice;
 }
 
-std::vector<std::string> AlgorithmCache::near(const ProblemFamily& family) const {
+std::vector<std::string> AlgorithmCache::near(const ProblemFamily& family, int64_t distance) const {
   constexpr size_t kMost = 3;
   const auto state = state_.lock();
   const auto found = state->families.find(family.text);
   if (found == state->families.end()) return {};
   std::vector<std::pair<double, const std::string*>> members;  // by how many times they are larger or smaller
-  for (auto member = found->second.lower_bound((family.size + 1) / 2);
-       member != found->second.end() && member->first <= 2 * family.size; ++member) {
+  for (auto member = found->second.lower_bound((family.size + distance - 1) / distance);
+       member != found->second.end() && member->first / distance <= family.size &&
+       member->first <= distance * family.size;
+       ++member) {
     const double ratio = static_cast<double>(member->first) / static_cast<double>(std::max<int64_t>(family.size, 1));
     members.emplace_back(std::max(ratio, 1 / std::max(ratio, 1e-9)), &member->second);
   }
@@ -92,21 +154,32 @@ size_t AlgorithmCache::measured() const { return state_.lock()->measured; }
 
 void AlgorithmCache::save() {
   auto state = state_.lock();
-  if (path_.empty() || !state->changed) return;
-  std::map<std::string, std::string> all = read_choices(path_);
-  for (const auto& [problem, choice] : state->choices) all[problem] = choice;
+  if (path_.empty() || state->fresh.empty()) return;
   std::error_code ignored;
   const std::filesystem::path path(path_);
   if (path.has_parent_path()) std::filesystem::create_directories(path.parent_path(), ignored);
-  const std::string temporary = format("{}.{}", path_, static_cast<const void*>(this));
+  const FileLock lock(path_);
+  if (!lock.held()) return;
+  std::vector<Line> lines = read_lines(path_);
+  for (const std::string& problem : state->fresh) lines.push_back({problem, state->choices[problem]});
+  // The newest of each problem stays, and of all the newest.
+  std::set<std::string_view> seen;
+  std::vector<const Line*> kept;
+  for (auto line = lines.rbegin(); line != lines.rend() && kept.size() < kMostLines; ++line)
+    if (line->problem.size() + line->choice.size() < kMostLineBytes / 2 && seen.insert(line->problem).second)
+      kept.push_back(&*line);
+  const std::string temporary = path_ + ".new";
   {
-    std::ofstream file(temporary, std::ios::trunc);
-    for (const auto& [problem, choice] : all) file << problem << '\t' << choice << '\n';
+    std::ofstream file(temporary, std::ios::trunc | std::ios::binary);
+    for (auto line = kept.rbegin(); line != kept.rend(); ++line) {
+      const std::string text = (*line)->problem + '\t' + (*line)->choice;
+      file << checksum(text) << '\t' << text << '\n';
+    }
     if (!file.good()) return;
   }
   std::filesystem::rename(temporary, path_, ignored);
   if (ignored) std::filesystem::remove(temporary, ignored);
-  state->changed = false;
+  state->fresh.clear();
 }
 
 namespace {

@@ -1,8 +1,9 @@
 // Measures the algorithms of a problem, and keeps the fastest in a file between sessions.
 //
-// The file is text: a line `device|libraries|problem<TAB>choice`. It is only ever a hint: a choice that does not fit is
-// measured again, an unreadable file is an empty one, and a failed write loses nothing but time.
-// Threads: any. Processes: a file is replaced as a whole.
+// The file is text: a line `checksum<TAB>device|libraries|problem<TAB>choice`, the newest last, at most kMostLines of
+// them. It is only ever a hint: a choice that does not fit is measured again, a line whose checksum is wrong is left
+// out, an unreadable file is an empty one, and a failed write loses nothing but time. Threads: any. Processes: a file
+// is replaced as a whole; who writes it holds the file `path.lock`, so that nobody's lines are lost.
 #pragma once
 
 #include <functional>
@@ -29,19 +30,22 @@ class AlgorithmCache {
   // `path` empty: nothing is kept. `environment` names the device and the versions that choices hold for.
   AlgorithmCache(std::string path, std::string environment);
 
-  std::optional<std::string> find(const std::string& problem) const;
+  // `hasty`: also a choice that was made without trying all.
+  std::optional<std::string> find(const std::string& problem, bool hasty = true) const;
   // Whether choices are kept for problems whose text has `words`, and whether one of them begins with one of `ours`.
   enum class Kept : uint8_t { kNothing, kOthers, kOurs };
   Kept kept(std::string_view words, std::initializer_list<std::string_view> ours) const;
-  void add(const std::string& problem, std::string choice);
+  void add(const std::string& problem, std::string choice, bool hasty = false);
   // A measured choice is remembered for the family, too, until the session ends; so is a found one that is used.
   void add_member(const ProblemFamily& family, const std::string& choice);
-  // The choices for members of at most twice and at least half the size, the nearest first: three at most, and each
-  // once.
-  std::vector<std::string> near(const ProblemFamily& family) const;
+  // The choices for members of at most `distance` times the size and as many times less, the nearest first: three at
+  // most, and each once.
+  static constexpr int64_t kAnyDistance = 1 << 20;
+  std::vector<std::string> near(const ProblemFamily& family, int64_t distance = 2) const;
   // Choices among those of near(), for the session alone: a session with that size in its model measures for itself.
   std::optional<std::string> find_borrowed(const std::string& problem) const;
   void borrow(const std::string& problem, std::string choice);
+  static constexpr size_t kMostLines = 16'384;
   // Writes what is new, merged with what other processes have written meanwhile.
   void save();
   size_t measured() const;
@@ -49,8 +53,8 @@ class AlgorithmCache {
  private:
   struct State {
     std::map<std::string, std::string> choices, borrowed;
+    std::vector<std::string> fresh;  // keys of choices that the file does not have, the oldest first
     std::map<std::string, std::map<int64_t, std::string>> families;
-    bool changed = false;
     size_t measured = 0;
   };
   const std::string path_, environment_;

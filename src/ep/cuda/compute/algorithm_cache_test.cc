@@ -4,6 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
+#include <string>
+#include <thread>
+#include <vector>
 
 namespace tenon::cuda {
 namespace {
@@ -54,6 +58,97 @@ TEST(AlgorithmCache, WhatIsBorrowedStaysInTheSession) {
   EXPECT_EQ(again.find_borrowed("near"), std::nullopt);
   EXPECT_EQ(again.find("near"), std::nullopt);
   EXPECT_EQ(elsewhere.find("measured"), std::nullopt);
+}
+
+std::string fresh_path(const char* name) {
+  const std::filesystem::path path = std::filesystem::path(::testing::TempDir()) / name / "algorithms";
+  std::filesystem::remove_all(path.parent_path());
+  return path.string();
+}
+
+std::vector<std::string> lines_of(const std::string& path) {
+  std::ifstream file(path);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(file, line);) lines.push_back(line);
+  return lines;
+}
+
+// Two sessions that began with an empty file: neither takes the other's lines away.
+TEST(AlgorithmCache, WhoSavesKeepsWhatOthersHaveSavedMeanwhile) {
+  const std::string path = fresh_path("shared");
+  AlgorithmCache first(path, "device"), second(path, "device");
+  first.add("one", "a");
+  second.add("two", "b");
+  first.save();
+  second.save();
+  const AlgorithmCache again(path, "device");
+  EXPECT_EQ(again.find("one"), "a");
+  EXPECT_EQ(again.find("two"), "b");
+}
+
+TEST(AlgorithmCache, ManyWritersLoseNothing) {
+  const std::string path = fresh_path("writers");
+  std::vector<std::thread> writers;
+  for (int w = 0; w < 4; ++w)
+    writers.emplace_back([&, w] {
+      AlgorithmCache cache(path, "device");
+      for (int i = 0; i < 8; ++i) {
+        cache.add(std::to_string(w) + " " + std::to_string(i), "x");
+        cache.save();
+      }
+      cache.save();
+    });
+  for (std::thread& writer : writers) writer.join();
+  EXPECT_EQ(lines_of(path).size(), 32u);
+}
+
+TEST(AlgorithmCache, ALineThatWasChangedIsLeftOut) {
+  const std::string path = fresh_path("checked");
+  {
+    AlgorithmCache cache(path, "device");
+    cache.add("good", "a");
+    cache.add("bad", "b");
+    cache.save();
+  }
+  std::vector<std::string> lines = lines_of(path);
+  ASSERT_EQ(lines.size(), 2u);
+  lines[1].back() = 'c';
+  std::ofstream(path, std::ios::trunc) << lines[0] << "\n" << lines[1] << "\nno line at all\n\t\t\n";
+  const AlgorithmCache again(path, "device");
+  EXPECT_EQ(again.find("good"), "a");
+  EXPECT_EQ(again.find("bad"), std::nullopt);
+}
+
+TEST(AlgorithmCache, TheOldestLinesOfAFullFileGo) {
+  const std::string path = fresh_path("bounded");
+  AlgorithmCache cache(path, "device");
+  for (size_t i = 0; i < AlgorithmCache::kMostLines + 2; ++i) cache.add(std::to_string(i), "x");
+  cache.save();
+  EXPECT_EQ(lines_of(path).size(), AlgorithmCache::kMostLines);
+  const AlgorithmCache again(path, "device");
+  EXPECT_EQ(again.find("1"), std::nullopt);
+  EXPECT_EQ(again.find("2"), "x");
+}
+
+// A session without a limit chooses again what another one chose in haste.
+TEST(AlgorithmCache, AHastyChoiceServesThoseWhoHaveALimit) {
+  const std::string path = fresh_path("hasty");
+  {
+    AlgorithmCache cache(path, "device");
+    cache.add("problem", "blas 12", /*hasty=*/true);
+    cache.save();
+  }
+  const AlgorithmCache again(path, "device");
+  EXPECT_EQ(again.find("problem"), "blas 12");
+  EXPECT_EQ(again.find("problem", /*hasty=*/false), std::nullopt);
+  EXPECT_EQ(again.kept("problem", {"blas "}), AlgorithmCache::Kept::kOurs);
+}
+
+TEST(AlgorithmCache, AnyDistanceFindsAnyMember) {
+  AlgorithmCache cache("", "device");
+  cache.add_member(product(4), "small");
+  EXPECT_THAT(cache.near(product(4096)), IsEmpty());
+  EXPECT_THAT(cache.near(product(4096), AlgorithmCache::kAnyDistance), ElementsAre("small"));
 }
 
 }  // namespace

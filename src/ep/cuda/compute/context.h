@@ -20,6 +20,7 @@
 #include "ep/cuda/compute/kernel_cache.h"
 #include "ep/cuda/compute/kernel_library.h"
 #include "ep/cuda/compute/program.h"
+#include "ep/cuda/compute/tuning.h"
 #include "ep/cuda/driver/nvrtc.h"
 #include "ep/sdk/scratch.h"
 
@@ -34,7 +35,10 @@ struct ComputeOptions {
   bool compiler = true;          // NVRTC where it is; else only kernels that are kept beside `cache_file`
   bool capture_at_once = false;  // at a binding's first run instead of its second
   std::string cache_file;        // of measured choices; beside it lies generated machine code. "": nothing is kept
+  int64_t tune_budget_ms = 0;    // of a session's measuring; 0: no limit
   size_t plans = 16;             // of a region that stay
+  // Gets a line for the program where measuring takes long; may be empty.
+  std::function<void(const std::string&)> tell;
   // Gets plans and contexts that nobody uses any more, and lets go of them when the driver holds nobody up who does;
   // empty: that is at once.
   std::function<void(std::shared_ptr<void>)> release_later;
@@ -80,6 +84,7 @@ class ComputeContext {
   bool has_blas() const { return options_.libraries && cublaslt().ok(); }
   CudnnHandle* cudnn() { return opened().cudnn_.get(); }
   AlgorithmCache& algorithms() { return *opened().algorithms_; }
+  TuningBudget& tuning() { return tuning_; }
   // A sentence for each library that is not there, with the cost of that.
   const std::vector<std::string>& missing() { return opened().missing_; }
   // NVRTC. Errors: kNotFound, with what the loader said.
@@ -132,6 +137,7 @@ class ComputeContext {
   const std::shared_ptr<CudaDevice> device_;
   const std::shared_ptr<plugin::ScratchSource> memory_;
   const ComputeOptions options_;
+  TuningBudget tuning_{options_.tune_budget_ms, options_.tell};
   KernelLibrary kernels_;
   KernelCache kernel_cache_;
   std::unique_ptr<BlasHandle> blas_;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "ep/cuda/compute/program.h"
+#include "ep/cuda/compute/tuning.h"
 #include "ep/cuda/driver/cuda_device.h"
 
 namespace tenon::cuda {
@@ -66,8 +67,9 @@ struct PrepareContext {
   CudnnHandle* cudnn = nullptr;  // null where cuDNN is not there
   AlgorithmCache* algorithms = nullptr;
   bool tf32 = true;
-  bool measure = true;  // false: the first choice that fits, without running anything
-  bool varies = false;  // the region had other shapes before
+  bool measure = true;             // false: the first choice that fits, without running anything
+  bool varies = false;             // the region had other shapes before
+  TuningBudget* budget = nullptr;  // null: no limit
   Addresses addresses;
 
   // The known choices for `op`: its own, else, where shapes vary, those of problems nearly as large.
@@ -76,8 +78,8 @@ struct PrepareContext {
     std::vector<std::string> near;
   };
   Known known(const DeviceOp& op) const;
-  // Keeps what was measured for `op`. `borrowed`: among those nearby alone.
-  void keep(const DeviceOp& op, const std::string& choice, bool borrowed) const;
+  // Keeps what was measured for `op`. `borrowed`: among those nearby alone. `hasty`: not all choices were tried.
+  void keep(const DeviceOp& op, const std::string& choice, bool borrowed, bool hasty = false) const;
 
  private:
   std::string conditions() const;
@@ -95,6 +97,9 @@ class DeviceOp {
   virtual std::string description(const Program& program) const = 0;
   // The description of whatever has other rows, and how many these are. Without a text where nothing is chosen.
   virtual ProblemFamily family() const;
+  // Multiplications, roughly: what takes longest is measured first, so that a budget goes where it counts. 0: nothing
+  // is chosen.
+  virtual double work() const { return 0; }
   // Memory for this operator alone while it runs. Asked before prepare().
   virtual size_t scratch_bytes(const Program&) const { return 0; }
   virtual Status prepare(const PrepareContext& context) = 0;

@@ -79,6 +79,7 @@ constexpr std::array kFamilies = {Family{"tenon", "Conv", &lower_conv},
                                   Family{"", "OneHot", &lower_one_hot},
                                   Family{"", "Trilu", &lower_trilu},
                                   Family{"", "EyeLike", &lower_eye_like},
+                                  Family{"", "ConstantOfShape", &lower_constant_of_shape},
                                   Family{"", "ReverseSequence", &lower_reverse_sequence},
                                   Family{"", "Tile", &lower_tile},
                                   Family{"", "DepthToSpace", &lower_blocks},
@@ -465,7 +466,12 @@ Result<Program> Lowering::run() {
   find_chains();
   TENON_TRY(find_row_products(*this));
   if (options_.bounds != nullptr) find_weight_bounds(*this);
-  for (const Node& node : graph_.nodes) TENON_TRY_CONTEXT(lower_node(node), "while lowering {}", label(node));
+  for (const Node& node : graph_.nodes) {
+    Status lowered = lower_node(node);
+    if (!lowered.ok() && options_.culprit != nullptr && !node.outputs.empty() && node.outputs[0] != kNoValue)
+      *options_.culprit = value(node.outputs[0]).name;
+    TENON_TRY_CONTEXT(std::move(lowered), "while lowering {}", label(node));
+  }
   TENON_TRY(finish_outputs());
   program_.workspace_bytes = options_.workspace_bytes;
   TENON_TRY(program_.finish());

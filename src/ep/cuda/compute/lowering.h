@@ -32,6 +32,8 @@ struct LoweringOptions {
   // Of the weights, for products of f16 parts that an earlier kernel has written (matmul/split_product_op.h). Null:
   // there are no such products, for example because cuBLASLt is not there.
   WeightBounds* bounds = nullptr;
+  // Gets the name of the first output of the node that cannot be lowered, where there is one.
+  std::string* culprit = nullptr;
 };
 
 // Errors: kUnsupported names the node that cannot be lowered.
@@ -183,6 +185,7 @@ Status lower_scatter_nd(Lowering& to, const Node& node);
 Status lower_one_hot(Lowering& to, const Node& node);
 Status lower_trilu(Lowering& to, const Node& node);
 Status lower_eye_like(Lowering& to, const Node& node);
+Status lower_constant_of_shape(Lowering& to, const Node& node);
 Status lower_reverse_sequence(Lowering& to, const Node& node);
 Status lower_scan(Lowering& to, const Node& node);  // CumSum, CumProd
 Status lower_group_norm(Lowering& to, const Node& node);

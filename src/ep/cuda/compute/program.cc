@@ -157,19 +157,24 @@ ProblemFamily PrepareContext::family(const DeviceOp& op) const {
 
 PrepareContext::Known PrepareContext::known(const DeviceOp& op) const {
   const std::string key = problem(op);
-  Known known{.choice = algorithms->find(key), .near = {}};
+  // With all the time there is, what was chosen in haste is chosen again.
+  Known known{.choice = algorithms->find(key, budget != nullptr && budget->limited()), .near = {}};
   if (known.choice) {
     algorithms->add_member(family(op), *known.choice);
   } else if (varies) {
     known.choice = algorithms->find_borrowed(key);
     known.near = algorithms->near(family(op));
+    // Without time for more, the nearest known choice is better than none.
+    if (!known.choice && known.near.empty() && budget != nullptr && budget->spent())
+      known.near = algorithms->near(family(op), AlgorithmCache::kAnyDistance);
   }
   return known;
 }
 
-void PrepareContext::keep(const DeviceOp& op, const std::string& choice, bool borrowed) const {
-  if (borrowed) return algorithms->borrow(problem(op), choice);
-  algorithms->add(problem(op), choice);
+void PrepareContext::keep(const DeviceOp& op, const std::string& choice, bool borrowed, bool hasty) const {
+  // What a new shape took in haste is for that session: one that begins with it has more time.
+  if (borrowed || (hasty && varies)) return algorithms->borrow(problem(op), choice);
+  algorithms->add(problem(op), choice, hasty);
   algorithms->add_member(family(op), choice);
 }
 

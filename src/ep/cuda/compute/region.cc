@@ -119,8 +119,8 @@ Result<ConstantRef> as_float(const Constant& constant) {
   return wide;
 }
 
-// Every value and attribute of type `half` becomes one of float32.
-Status call_floats(Graph& graph, DataType half) {
+// Every value and attribute of type `half` becomes one of float32; where not `all`, large weights become zeros.
+Status call_floats(Graph& graph, DataType half, bool all) {
   const size_t growth = sizeof(float) / data_type_size(half);
   std::vector<Piece> pieces;
   std::vector<Value*> large;
@@ -144,7 +144,7 @@ Status call_floats(Graph& graph, DataType half) {
     value->constant = memory.add(*sources.back(), DataType::kFloat, growth * sources.back()->size_bytes, &data);
     add_pieces(pieces, *sources.back(), data, growth);
   }
-  run_parallel(pieces.size(), [&](size_t i) { widen(pieces[i]); });
+  if (all) run_parallel(pieces.size(), [&](size_t i) { widen(pieces[i]); });
   for (Node& node : graph.nodes)
     for (Attribute& attribute : node.attributes) {
       if (attribute.tensor != nullptr && attribute.tensor->type == half) {
@@ -180,17 +180,18 @@ Status bound_clips(Graph& graph, DataType half) {
 // one for any Einsum.
 PassOptions pass_options() {
   return {.evaluate = &evaluate_on_host,
-          .skip = {"widen", "einsums", "quantized_moves", "quantized_tables", "quantized_products", "fuse_casts"},
+          .skip = {"widen", "einsums", "quantized_moves", "quantized_tables", "quantized_products", "fuse_casts",
+                   "one_hot_lookup"},
           .observe = {}};
 }
 
 }  // namespace
 
-Result<Region> Region::prepare(Graph graph) {
+Result<Region> Region::prepare(Graph graph, Weights weights) {
   join_half_islands(graph);
   const DataType half = uniform_half(graph);
   if (half != DataType::kUndefined) {
-    TENON_TRY(call_floats(graph, half));
+    TENON_TRY(call_floats(graph, half, weights == Weights::kAll));
     TENON_TRY(bound_clips(graph, half));
   }
   TENON_TRY(infer_shapes(graph));
@@ -252,11 +253,27 @@ Result<Graph> Region::at(std::span<const Shape> inputs) const {
   return graph;
 }
 
-Result<Program> Region::lower_at(std::span<const Shape> inputs, bool tf32, size_t workspace_bytes, bool split) const {
+Result<Program> Region::lower_at(std::span<const Shape> inputs, bool tf32, size_t workspace_bytes, bool split,
+                                 std::string* culprit) const {
   TENON_TRY_ASSIGN(const Graph graph, at(inputs));
-  return lower(
-      graph,
-      {.half = half_, .tf32 = tf32, .workspace_bytes = workspace_bytes, .bounds = split ? bounds_.get() : nullptr});
+  return lower(graph, {.half = half_,
+                       .tf32 = tf32,
+                       .workspace_bytes = workspace_bytes,
+                       .bounds = split ? bounds_.get() : nullptr,
+                       .culprit = culprit});
+}
+
+std::string precision_note(const Region& region, bool tf32) {
+  static constexpr std::string_view kProducts[] = {"Conv",   "ConvTranspose", "MatMul",          "Gemm", "Attention",
+                                                   "Einsum", "LSTM",          "PackedAttention", "GRU",  "RNN"};
+  if (!tf32 || region.half() != DataType::kUndefined) return "";
+  const Graph& graph = region.graph();
+  const bool products = std::any_of(graph.nodes.begin(), graph.nodes.end(), [&](const Node& node) {
+    return std::find(std::begin(kProducts), std::end(kProducts), node.op_type) != std::end(kProducts) &&
+           !node.outputs.empty() && node.outputs[0] != kNoValue &&
+           graph.value(node.outputs[0]).type == DataType::kFloat;
+  });
+  return products ? "float32 products in TF32 (use_tf32=1)" : "";
 }
 
 }  // namespace tenon::cuda

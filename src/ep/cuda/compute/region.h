@@ -18,8 +18,11 @@ namespace tenon::cuda {
 
 class Region {
  public:
+  // Of 16-bit models: whether large weights become float32 too. Without that the region serves only to see whether it
+  // can be lowered.
+  enum class Weights : uint8_t { kAll, kSmallOnes };
   // Errors: what inference and passes say.
-  static Result<Region> prepare(Graph graph);
+  static Result<Region> prepare(Graph graph, Weights weights = Weights::kAll);
 
   // Constants that were borrowed from the graph become the region's own. Errors: kResourceExhausted.
   Status own_constants();
@@ -31,9 +34,10 @@ class Region {
   const Graph& graph() const { return graph_; }
   // The graph for these shapes, planned. Errors: kUnsupported where a shape is only known at run time.
   Result<Graph> at(std::span<const Shape> inputs) const;
-  // `split`: products may read f16 parts that kernels before them have written, which takes cuBLASLt.
+  // `split`: products may read f16 parts that kernels before them have written, which takes cuBLASLt. `culprit`: see
+  // LoweringOptions.
   Result<Program> lower_at(std::span<const Shape> inputs, bool tf32, size_t workspace_bytes = Program::kWorkspaceBytes,
-                           bool split = false) const;
+                           bool split = false, std::string* culprit = nullptr) const;
 
  private:
   Region(Graph graph, DataType half) : graph_(std::move(graph)), half_(half) {}
@@ -41,6 +45,9 @@ class Region {
   DataType half_;
   std::unique_ptr<WeightBounds> bounds_ = std::make_unique<WeightBounds>();
 };
+
+// What a reader of a plan should know of the region's numbers: where its products of float32 are in TF32. "" elsewhere.
+std::string precision_note(const Region& region, bool tf32);
 
 // Computes a node of constants on the host: what shapes and masks are made of. An error leaves the node to the device.
 Result<std::vector<ConstantRef>> evaluate_on_host(const Graph& graph, const Node& node);

@@ -3,6 +3,7 @@
 //     tenon_cuda_region_benchmark MODEL.onnx [--input FILE]... [--output PREFIX] [--runs N] [--cache FILE] [--no-tf32]
 //                                 [--report] [--no-measure] [--text] [--source]
 //     tenon_cuda_region_benchmark MODEL.onnx --compile 1x3x32x32 [--compile 2x3x48x48]...
+//     tenon_cuda_region_benchmark --claims MODEL.onnx...
 //
 // Inputs are raw bytes in the order of the graph (zeros when none are given); outputs are written as PREFIX.0, ... It
 // prints one JSON line: the median and spread of a run with a wait, what the captured graphs did, and how long
@@ -10,7 +11,8 @@
 //
 // --compile needs no device: for each set of input shapes (commas between inputs), in turn, it prints a JSON line with
 // the number of kernels that are compiled at run time, how many of them an earlier set did not have, and the time that
-// NVRTC takes for those.
+// NVRTC takes for those. --claims needs none either: for each model, how many nodes are claimed, and what is given back
+// because its region cannot be lowered.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -20,10 +22,13 @@
 #include <set>
 
 #include "base/format.h"
+#include "ep/cuda/compute/claims.h"
 #include "ep/cuda/compute/parallel.h"
 #include "ep/cuda/compute/plain_memory.h"
 #include "ep/cuda/compute/plan.h"
+#include "ep/cuda/compute/region_trial.h"
 #include "graph/reader.h"
+#include "ops/shape_inference.h"
 
 namespace tenon::cuda {
 namespace {
@@ -57,6 +62,23 @@ Status print_program(const Arguments& arguments) {
   std::printf("%s%zu operators, %zu arena bytes, %zu constants\n", program.to_text().c_str(), program.ops.size(),
               program.arena_bytes, program.constants.size());
   if (arguments.source) std::printf("%s", kernel_text(program.kernels).c_str());
+  return Status();
+}
+
+Status print_claims(const std::string& path) {
+  TENON_TRY_ASSIGN(const Model model, read_model_file(path));
+  Graph graph = model.graph;
+  TENON_TRY(infer_shapes(graph));
+  // As an EP sees it, which gets the nodes of bodies by themselves (graph_import.h).
+  PerNode<bool> barriers;
+  for (Node& node : graph.nodes)
+    barriers.push_back(std::erase_if(node.attributes, [](const Attribute& one) { return one.graph != nullptr; }) != 0);
+  PerNode<bool> claimed = claim_nodes(graph);
+  for (NodeId n : claimed.ids()) claimed[n] = claimed[n] && !barriers[n];
+  const SettledClaims settled = settle_claims(graph, std::move(claimed), barriers, true);
+  const auto count = std::count_if(settled.groups.begin(), settled.groups.end(), [](int group) { return group >= 0; });
+  std::printf("%s: %zu of %zu nodes\n", path.c_str(), static_cast<size_t>(count), graph.nodes.size());
+  for (const std::string& refusal : settled.refusals) std::printf("  %s\n", refusal.c_str());
   return Status();
 }
 
@@ -184,6 +206,16 @@ Status run(const Arguments& arguments) {
 
 int main(int argc, char** argv) {
   tenon::cuda::Arguments arguments;
+  if (argc > 1 && std::string_view(argv[1]) == "--claims") {
+    int failed = 0;
+    for (int i = 2; i < argc; ++i) {
+      const tenon::Status status = tenon::cuda::print_claims(argv[i]);
+      if (status.ok()) continue;
+      ++failed;
+      std::printf("%s: %s\n", argv[i], status.to_string().c_str());
+    }
+    return failed == 0 ? 0 : 1;
+  }
   for (int i = 1; i < argc; ++i) {
     const std::string name = argv[i];
     const char* next = i + 1 < argc ? argv[i + 1] : "";

@@ -10,6 +10,7 @@
 #include "ep/cuda/compute/graph_import.h"
 #include "ep/cuda/compute/in_place.h"
 #include "ep/cuda/compute/plan.h"
+#include "ep/cuda/compute/region_trial.h"
 #include "ep/cuda/lap.h"
 
 namespace tenon::cuda {
@@ -26,7 +27,8 @@ class RegionNode final : public plugin::CompiledNode {
       : CompiledNode(session->host()),
         session_(std::move(session)),
         region_(std::move(region)),
-        arguments_(std::move(arguments)) {}
+        arguments_(std::move(arguments)),
+        note_(precision_note(region_->region(), session_->options().tf32)) {}
 
  private:
   struct State final : plugin::ComputeState {};
@@ -42,6 +44,8 @@ class RegionNode final : public plugin::CompiledNode {
     session_->give_back(std::move(fences));
     return session_->end_work(stream, std::move(queued));
   }
+
+  const char* description() const override { return note_.empty() ? nullptr : note_.c_str(); }
 
   bool may_run_in_place(size_t input, size_t output, std::span<const Shape> inputs) override {
     std::vector<Shape> shapes;
@@ -93,6 +97,7 @@ class RegionNode final : public plugin::CompiledNode {
   const std::shared_ptr<CudaSession> session_;
   const std::shared_ptr<ComputeRegion> region_;
   const std::vector<size_t> arguments_;
+  const std::string note_;
   std::atomic<bool> told_{false};
 };
 
@@ -107,7 +112,7 @@ class Compiler final : public RegionCompiler {
                     format("CUDA takes no nodes, because NVRTC is not there: {}", able.message()));
       return Status();
     }
-    return claim_regions(session_->host(), graph, support);
+    return claim_regions(session_->host(), graph, session_->options().tf32, support);
   }
 
   Result<std::unique_ptr<plugin::CompiledNode>> compile(const OrtGraph* graph, const OrtNode* fused_node) override {
@@ -118,6 +123,12 @@ class Compiler final : public RegionCompiler {
     TENON_TRY_ASSIGN(std::shared_ptr<ComputeRegion> compiled, ComputeRegion::create(context_, std::move(fused.graph)));
     if (!std::exchange(told_, true))
       for (const std::string& missing : context_->missing()) session_->log(ORT_LOGGING_LEVEL_WARNING, missing);
+    if (!told_of_tf32_ && !precision_note(compiled->region(), session_->options().tf32).empty()) {
+      told_of_tf32_ = true;
+      session_->log(ORT_LOGGING_LEVEL_INFO,
+                    "CUDA computes float32 products and convolutions in TF32, which keeps 11 bits of each operand, as "
+                    "ONNX Runtime's CUDA EP does; option use_tf32 = 0 keeps 24.");
+    }
     // Where every shape is known already, so is the plan: the first run then waits for nothing.
     std::vector<Shape> shapes;
     for (ValueId id : compiled->region().graph().inputs) {
@@ -147,12 +158,12 @@ class Compiler final : public RegionCompiler {
 
   const std::shared_ptr<CudaSession> session_;
   const std::shared_ptr<ComputeContext> context_;
-  bool told_ = false;
+  bool told_ = false, told_of_tf32_ = false;
 };
 
 }  // namespace
 
-Status claim_regions(const plugin::HostApi& host, const OrtGraph* graph, OrtEpGraphSupportInfo* support) {
+Status claim_regions(const plugin::HostApi& host, const OrtGraph* graph, bool tf32, OrtEpGraphSupportInfo* support) {
   Lap lap;
   TENON_TRY_ASSIGN(ImportedGraph imported, import_graph(host, graph));
   PerNode<bool> claimed = claim_nodes(imported.graph), barriers;
@@ -160,7 +171,10 @@ Status claim_regions(const plugin::HostApi& host, const OrtGraph* graph, OrtEpGr
     barriers.push_back(imported.nodes[n].subgraphs != 0);
     claimed[n] = claimed[n] && !barriers[n];
   }
-  const PerNode<int> groups = group_nodes(imported.graph, std::move(claimed), barriers);
+  const double claims_ms = lap.ms();
+  const SettledClaims settled = settle_claims(imported.graph, std::move(claimed), barriers, tf32);
+  const PerNode<int>& groups = settled.groups;
+  for (const std::string& refusal : settled.refusals) TENON_TRACE(kDispatch, "CUDA: {}", refusal);
   std::vector<std::vector<const OrtNode*>> parts;
   for (NodeId n : groups.ids()) {
     if (groups[n] < 0) continue;
@@ -173,7 +187,7 @@ Status claim_regions(const plugin::HostApi& host, const OrtGraph* graph, OrtEpGr
     fusion.drop_constant_initializers = true;
     TENON_ORT_EP_TRY(host, EpGraphSupportInfo_AddNodesToFuse, support, part.data(), part.size(), &fusion);
   }
-  TENON_TRACE(kPlan, "CUDA: claims in {:.1f} ms.", lap.ms());
+  TENON_TRACE(kPlan, "CUDA: claims in {:.1f} ms, their regions tried in {:.1f} ms.", claims_ms, lap.ms());
   return Status();
 }
 
@@ -198,22 +212,24 @@ Result<FusedRegion> import_region(const plugin::HostApi& host, const OrtGraph* g
 
 Result<std::unique_ptr<RegionCompiler>> make_region_compiler(std::shared_ptr<CudaSession> session) {
   const CudaOptions& options = session->options();
-  TENON_TRY_ASSIGN(std::shared_ptr<ComputeContext> context,
-                   ComputeContext::create(session->device(), session->device_memory(),
-                                          {.tf32 = options.tf32,
-                                           .measure = options.conv_search == "EXHAUSTIVE",
-                                           .graphs = options.cuda_graph.value_or(true),
-                                           .cudnn = options.cudnn,
-                                           .capture_at_once = options.cuda_graph.value_or(false),
-                                           .cache_file = options.algorithm_cache,
-                                           .release_later =
-                                               [memory = session->memory()](std::shared_ptr<void> what) {
-                                                 memory->release_when_nobody_waits(std::move(what));
-                                               },
-                                           .before_loading =
-                                               [memory = session->memory(), timeout_ms = options.load_timeout_ms] {
-                                                 return until_code_loads(*memory, timeout_ms);
-                                               }}));
+  TENON_TRY_ASSIGN(
+      std::shared_ptr<ComputeContext> context,
+      ComputeContext::create(
+          session->device(), session->device_memory(),
+          {.tf32 = options.tf32,
+           .measure = options.conv_search == "EXHAUSTIVE",
+           .graphs = options.cuda_graph.value_or(true),
+           .cudnn = options.cudnn,
+           .capture_at_once = options.cuda_graph.value_or(false),
+           .cache_file = options.algorithm_cache,
+           .tune_budget_ms = options.tune_budget_ms,
+           .tell = [session =
+                        session.get()](const std::string& line) { session->log(ORT_LOGGING_LEVEL_WARNING, line); },
+           .release_later = [memory = session->memory()](
+                                std::shared_ptr<void> what) { memory->release_when_nobody_waits(std::move(what)); },
+           .before_loading = [memory = session->memory(),
+                              timeout_ms =
+                                  options.load_timeout_ms] { return until_code_loads(*memory, timeout_ms); }}));
   return std::unique_ptr<RegionCompiler>(std::make_unique<Compiler>(std::move(session), std::move(context)));
 }
 

@@ -14,8 +14,8 @@ namespace tenon::cuda {
 Result<std::unique_ptr<RegionCompiler>> make_region_compiler(std::shared_ptr<CudaSession> session);
 
 // The two steps of it that need no device: what is claimed, and a fused node's graph with its inputs and outputs,
-// whose constants are the host's (import_graph).
-Status claim_regions(const plugin::HostApi& host, const OrtGraph* graph, OrtEpGraphSupportInfo* support);
+// whose constants are the host's (import_graph). `tf32`: as regions are lowered.
+Status claim_regions(const plugin::HostApi& host, const OrtGraph* graph, bool tf32, OrtEpGraphSupportInfo* support);
 struct FusedRegion {
   Graph graph;
   std::vector<size_t> arguments;  // which of the node's inputs are the region's; the others are constants

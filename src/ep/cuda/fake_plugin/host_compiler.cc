@@ -28,7 +28,8 @@ class HostNode final : public plugin::CompiledNode {
       : CompiledNode(session->host()),
         session_(std::move(session)),
         region_(std::move(region)),
-        arguments_(std::move(arguments)) {}
+        arguments_(std::move(arguments)),
+        note_(precision_note(region_, session_->options().tf32)) {}
 
  private:
   Result<std::unique_ptr<plugin::ComputeState>> create_state() override {
@@ -45,6 +46,8 @@ class HostNode final : public plugin::CompiledNode {
     TENON_TRY_ASSIGN(known, HostProgram::create(std::move(lowered)));
     return known;
   }
+
+  const char* description() const override { return note_.empty() ? nullptr : note_.c_str(); }
 
   bool may_run_in_place(size_t input, size_t output, std::span<const Shape> inputs) override {
     std::vector<Shape> shapes;
@@ -85,6 +88,7 @@ class HostNode final : public plugin::CompiledNode {
   const std::shared_ptr<CudaSession> session_;
   const Region region_;
   const std::vector<size_t> arguments_;
+  const std::string note_;
   Guarded<std::map<std::string, std::shared_ptr<HostProgram>>> programs_;
 };
 
@@ -92,7 +96,7 @@ class HostCompiler final : public RegionCompiler {
  public:
   explicit HostCompiler(std::shared_ptr<CudaSession> session) : session_(std::move(session)) {}
   Status claim(const OrtGraph* graph, OrtEpGraphSupportInfo* support) override {
-    return claim_regions(session_->host(), graph, support);
+    return claim_regions(session_->host(), graph, session_->options().tf32, support);
   }
   Result<std::unique_ptr<plugin::CompiledNode>> compile(const OrtGraph* graph, const OrtNode* fused_node) override {
     TENON_TRY_ASSIGN(FusedRegion fused, import_region(session_->host(), graph, fused_node));

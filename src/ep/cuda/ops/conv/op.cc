@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <iterator>
+#include <utility>
 
 #include "base/format.h"
 #include "ep/cuda/compute/algorithm_cache.h"
 #include "ep/cuda/compute/kernel_library.h"
+#include "ep/cuda/compute/tuning.h"
 
 namespace tenon::cuda {
 
@@ -266,7 +269,17 @@ Result<std::vector<ConvOp::Choice>> ConvOp::choices(const PrepareContext& contex
     TENON_TRY_ASSIGN(Choice choice, plain_choice(context));
     choices.push_back(std::move(choice));
   }
-  return choices;
+  // The first of each library, whose own order is a guess of what is fast, and our usual tile; then the rest.
+  auto likely = [split = false, blas = false, cudnn = false](const Choice& choice) mutable {
+    if (choice.split_f16) return !std::exchange(split, true);
+    if (choice.blas) return !std::exchange(blas, true);
+    if (choice.cudnn >= 0) return !std::exchange(cudnn, true);
+    return choice.text == format("tile {}x{} splits 1", kTiles[kDefaultTile].rows, kTiles[kDefaultTile].columns);
+  };
+  std::vector<Choice> ordered, rest;
+  for (Choice& choice : choices) (likely(choice) ? ordered : rest).push_back(std::move(choice));
+  std::move(rest.begin(), rest.end(), std::back_inserter(ordered));
+  return ordered;
 }
 
 Result<std::optional<ConvOp::Choice>> ConvOp::remembered(const PrepareContext& context, const std::string& text) {
@@ -333,7 +346,7 @@ Status ConvOp::prepare(const PrepareContext& context) {
   }
   TENON_TRY_ASSIGN(std::vector<Choice> few, borrowed(context, known.near));
   if (!few.empty()) {
-    if (Result<Choice> choice = fastest(context, std::move(few), true); choice.ok()) {
+    if (Result<Choice> choice = fastest_of_few(context, std::move(few)); choice.ok()) {
       choice_ = *std::move(choice);
       context.keep(*this, choice_.text, true);
       return Status();
@@ -347,7 +360,10 @@ Status ConvOp::prepare(const PrepareContext& context) {
   if (all.size() == 1) {
     choice_ = std::move(all.front());
   } else {
-    TENON_TRY_ASSIGN(choice_, fastest(context, std::move(all), false));
+    bool hasty = false;
+    TENON_TRY_ASSIGN(choice_, fastest(context, std::move(all), hasty));
+    context.keep(*this, choice_.text, false, hasty);
+    return Status();
   }
   context.keep(*this, choice_.text, false);
   return Status();
@@ -365,25 +381,34 @@ Result<std::vector<ConvOp::Choice>> ConvOp::borrowed(const PrepareContext& conte
   return all;
 }
 
-Result<ConvOp::Choice> ConvOp::fastest(const PrepareContext& context, std::vector<Choice> all, bool borrowed) const {
-  const auto measure = borrowed ? &estimate_ns : &measure_ns;
+Result<ConvOp::Choice> ConvOp::fastest_of_few(const PrepareContext& context, std::vector<Choice> few) const {
+  if (few.size() == 1) return std::move(few.front());
   double best = 0;
   Choice fastest;
   Status failed;
-  for (Choice& choice : all) {
-    Result<double> time = measure(*context.device, context.stream, [&](CUstream stream) {
+  for (Choice& choice : few) {
+    Result<double> time = estimate_ns(*context.device, context.stream, [&](CUstream stream) {
       return queue_choice(choice, *context.device, stream, context.addresses);
     });
     if (!time.ok()) {
       failed = std::move(time).status();  // an algorithm that does not run here is only no choice
       continue;
     }
-    if (!fastest.text.empty() && *time >= best * (borrowed ? kClearlyFaster : 1)) continue;
+    if (!fastest.text.empty() && *time >= best * kClearlyFaster) continue;
     best = *time;
     fastest = std::move(choice);
   }
   if (fastest.text.empty()) return std::move(failed).with_context(format("while measuring {}", text_of(params_)));
   return fastest;
+}
+
+Result<ConvOp::Choice> ConvOp::fastest(const PrepareContext& context, std::vector<Choice> all, bool& hasty) const {
+  Result<Fastest> found = find_fastest(
+      *context.device, context.stream, all.size(), context.budget,
+      [&](size_t i, CUstream stream) { return queue_choice(all[i], *context.device, stream, context.addresses); });
+  if (!found.ok()) return std::move(found).status().with_context(format("while measuring {}", text_of(params_)));
+  hasty = found->hasty;
+  return std::move(all[found->index]);
 }
 
 Result<std::vector<std::string>> ConvOp::choice_texts(const PrepareContext& context) {

@@ -48,6 +48,9 @@ class ConvOp final : public DeviceOp {
 
   std::string description(const Program& program) const override;
   ProblemFamily family() const override;
+  double work() const override {
+    return static_cast<double>(params_.pixels) * params_.channels * static_cast<double>(params_.depth);
+  }
   size_t scratch_bytes(const Program& program) const override;
   Status prepare(const PrepareContext& context) override;
   Status queue(const QueueContext& context) const override;
@@ -96,7 +99,8 @@ class ConvOp final : public DeviceOp {
   Result<Choice> choice_unmeasured(const PrepareContext& context);
   Result<Choice> plain_choice(const PrepareContext& context) const;
   Result<std::vector<Choice>> borrowed(const PrepareContext& context, const std::vector<std::string>& texts);
-  Result<Choice> fastest(const PrepareContext& context, std::vector<Choice> all, bool borrowed) const;
+  Result<Choice> fastest(const PrepareContext& context, std::vector<Choice> all, bool& hasty) const;
+  Result<Choice> fastest_of_few(const PrepareContext& context, std::vector<Choice> few) const;
   Result<std::optional<Choice>> remembered(const PrepareContext& context, const std::string& text);
   Status queue_split(const Choice& choice, const CudaDevice& device, CUstream stream, const Addresses& addresses) const;
   Status queue_choice(const Choice& choice, const CudaDevice& device, CUstream stream,

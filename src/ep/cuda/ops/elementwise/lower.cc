@@ -119,6 +119,14 @@ std::vector<int64_t> broadcast_strides(const Shape& from, const std::vector<int6
   return result;
 }
 
+// Whether each element of `to` has one of `from`.
+bool broadcasts(const Shape& from, const Shape& to) {
+  const int shift = to.rank() - from.rank();
+  for (int i = 0; i < from.rank(); ++i)
+    if (i + shift < 0 || (from[i] != 1 && from[i] != to[i + shift])) return false;
+  return true;
+}
+
 // Builds one kernel from the root node down.
 class Chain {
  public:
@@ -159,6 +167,9 @@ class Chain {
     if (const Node* producer = to_.joined_producer(id)) return visit(*producer);
     TENON_TRY_ASSIGN(const TensorId tensor, to_.any(id));
     const DeviceTensor& read = to_.program().tensor(tensor);
+    // Shapes of operands whose ranks nobody knew, such as a Clip's bounds, are first seen here.
+    TENON_INVALID_IF(!broadcasts(read.shape, shape_), "{} reads \"{}\" of shape {}, which does not broadcast to {}.",
+                     to_.label(root_), to_.value(id).name, read.shape.to_string(), shape_.to_string());
     if (read.layout == DeviceLayout::kChannelsLast && read.shape == shape_) channels_last_ = true;
     return leaf(tensor, {.type = read.type, .strides = broadcast_strides(read.shape, read.strides(), shape_)});
   }

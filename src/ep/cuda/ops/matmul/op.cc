@@ -6,6 +6,7 @@
 #include "ep/cuda/compute/algorithm_cache.h"
 #include "ep/cuda/compute/kernel_library.h"
 #include "ep/cuda/compute/kernel_params.h"
+#include "ep/cuda/compute/tuning.h"
 
 namespace tenon::cuda {
 
@@ -16,20 +17,18 @@ Result<ChosenAlgorithm> choose_algorithm(
   if (known.choice)
     if (const Result<cublasLtMatmulAlgo_t> algorithm = product.remembered(*known.choice); algorithm.ok())
       return ChosenAlgorithm{*algorithm, *known.choice};
-  double best = 0;
-  ChosenAlgorithm fastest;
-  const auto try_one = [&](const ChosenAlgorithm& one, bool borrowed) {
-    const auto measure = borrowed ? &estimate_ns : &measure_ns;
-    const Result<double> time =
-        measure(*context.device, context.stream, [&](CUstream stream) { return queue(one.algorithm, stream); });
-    if (!time.ok() || (best != 0 && *time >= best * (borrowed ? kClearlyFaster : 1))) return;
-    best = *time;
-    fastest = one;
-  };
   if (context.measure) {
-    for (const std::string& text : known.near)
-      if (const Result<cublasLtMatmulAlgo_t> algorithm = product.remembered(text); algorithm.ok())
-        try_one({*algorithm, text}, true);
+    double best = 0;
+    ChosenAlgorithm fastest;
+    for (const std::string& text : known.near) {
+      const Result<cublasLtMatmulAlgo_t> algorithm = product.remembered(text);
+      if (!algorithm.ok()) continue;
+      const Result<double> time =
+          estimate_ns(*context.device, context.stream, [&](CUstream stream) { return queue(*algorithm, stream); });
+      if (!time.ok() || (best != 0 && *time >= best * kClearlyFaster)) continue;
+      best = *time;
+      fastest = {*algorithm, text};
+    }
     if (best != 0) {
       context.keep(op, fastest.text, true);
       return fastest;
@@ -38,9 +37,12 @@ Result<ChosenAlgorithm> choose_algorithm(
   TENON_TRY(product.find_algorithms());
   const auto at = [&](size_t i) { return ChosenAlgorithm{product.algorithm(i), product.algorithm_text(i)}; };
   if (!context.measure || product.algorithms() == 1) return at(0);
-  for (size_t i = 0; i < product.algorithms(); ++i) try_one(at(i), false);
-  if (best == 0) return at(0);
-  context.keep(op, fastest.text, false);
+  const Result<Fastest> found =
+      find_fastest(*context.device, context.stream, product.algorithms(), context.budget,
+                   [&](size_t i, CUstream stream) { return queue(product.algorithm(i), stream); });
+  if (!found.ok()) return at(0);
+  ChosenAlgorithm fastest = at(found->index);
+  context.keep(op, fastest.text, false, found->hasty);
   return fastest;
 }
 

@@ -27,6 +27,10 @@ class ProductOp final : public DeviceOp {
       : DeviceOp(std::move(label), {x, w}, {y}), problem_(problem) {}
   std::string description(const Program& program) const override;
   size_t scratch_bytes(const Program& program) const override { return program.workspace_bytes; }
+  double work() const override {
+    return static_cast<double>(problem_.rows) * static_cast<double>(problem_.columns) *
+           static_cast<double>(problem_.depth) * static_cast<double>(problem_.batch);
+  }
   Status prepare(const PrepareContext& context) override;
   Status queue(const QueueContext& context) const override;
   std::string choice() const override { return choice_; }

@@ -35,6 +35,10 @@ class SplitProductOp final : public DeviceOp {
 
   std::string description(const Program& program) const override;
   ProblemFamily family() const override;
+  double work() const override {
+    return static_cast<double>(problem_.rows) * static_cast<double>(problem_.columns) *
+           static_cast<double>(problem_.depth) * problem_.terms;
+  }
   size_t scratch_bytes(const Program& program) const override;
   // Errors: kResourceExhausted where cuBLASLt, which was found, cannot be opened.
   Status prepare(const PrepareContext& context) override;

@@ -1,10 +1,13 @@
-// Lowers operators that reinterpret, join or split tensors.
+// Lowers operators that reinterpret, join, split or fill tensors.
 #include <algorithm>
+#include <cstring>
 
+#include "base/format.h"
 #include "ep/cuda/compute/map_template.h"
 #include "ep/cuda/ops/moves/pad_params.h"
 #include "ops/concat.h"
 #include "ops/depth_to_space.h"
+#include "ops/generate.h"
 #include "ops/pad.h"
 #include "ops/reshape.h"
 #include "ops/split.h"
@@ -34,6 +37,36 @@ Status lower_reshape(Lowering& to, const Node& node) {
                    shape.to_string(), tensor.shape.to_string());
   to.alias(node.outputs[0], to.program().add_view(from, tensor.type, shape, tensor.layout));
   return Status();
+}
+
+// Tensors that the host leaves to the device: large ones, and those of types that shapes and masks are not computed in.
+Status lower_constant_of_shape(Lowering& to, const Node& node) {
+  TENON_TRY_ASSIGN(const TensorId out, to.make(node.outputs[0]));
+  const DeviceTensor tensor = to.program().tensor(out);
+  if (tensor.shape.element_count() == 0) return Status();
+  const ConstantRef value = read_fill_value(node);
+  const DataType type = tensor.type;
+  TENON_INVALID_IF(value != nullptr && value->shape.element_count() != 1, "{} is to be filled with {} values.",
+                   to.label(node), value->shape.element_count());
+  std::vector<std::byte> bits(data_type_size(type));  // zero is zero in each type
+  if (value != nullptr && value->type == type) {
+    std::memcpy(bits.data(), value->data, bits.size());
+  } else if (value != nullptr) {
+    TENON_UNSUPPORTED_IF(value->type != DataType::kFloat, "{} fills {} with {}.", to.label(node), data_type_name(type),
+                         data_type_name(value->type));
+    convert_floats(*value, type, bits.data());
+  }
+  std::string key = "fill:" + std::string(data_type_name(type));
+  for (const std::byte byte : bits) key += format(":{}", static_cast<int>(byte));
+  TENON_TRY_ASSIGN(const TensorId number,
+                   to.program().add_constant(type, Shape{}, std::move(key),
+                                             [bits](std::byte* to) { std::copy(bits.begin(), bits.end(), to); }));
+  return to.add_generated(node, "fill",
+                          {.dims = {tensor.shape.begin(), tensor.shape.end()},
+                           .type = type,
+                           .strides = tensor.strides(),
+                           .leaves = {{.type = type, .strides = std::vector<int64_t>(tensor.shape.rank(), 0)}}},
+                          {number}, {}, out);
 }
 
 Status lower_concat(Lowering& to, const Node& node) {

@@ -147,7 +147,7 @@ Status RecurrentOp::prepare(const PrepareContext& context) {
     context.keep(*this, choice_.text, true);
     return Status();
   }
-  double best = 0;
+  std::vector<Choice> usable;
   for (Choice& choice : all) {
     const bool portable = !choice.cluster || choice.blocks <= kPortableBlocks;
     if (!context.measure || all.size() == 1) {
@@ -157,17 +157,15 @@ Status RecurrentOp::prepare(const PrepareContext& context) {
       return Status();
     }
     // Thousands of small kernels are never faster than one that fits.
-    if (!choice.cluster && best != 0) continue;
-    if (!find_function(context, choice).ok()) continue;
-    const Result<double> time = measure_ns(*context.device, context.stream, [&](CUstream stream) {
-      return queue_choice(choice, *context.device, stream, context.addresses);
-    });
-    if (!time.ok() || (best != 0 && *time >= best)) continue;
-    best = *time;
-    choice_ = choice;
+    if (!choice.cluster && !usable.empty()) continue;
+    if (find_function(context, choice).ok()) usable.push_back(choice);
   }
-  if (best == 0) return unsupported("{} runs in none of its ways.", label());
-  context.keep(*this, choice_.text, false);
+  const Result<Fastest> found = find_fastest(
+      *context.device, context.stream, usable.size(), context.budget,
+      [&](size_t i, CUstream stream) { return queue_choice(usable[i], *context.device, stream, context.addresses); });
+  if (!found.ok() || usable.empty()) return unsupported("{} runs in none of its ways.", label());
+  choice_ = usable[found->index];
+  context.keep(*this, choice_.text, false, found->hasty);
   return Status();
 }
 

@@ -23,6 +23,10 @@ class RecurrentOp final : public DeviceOp {
   std::string description(const Program& program) const override;
   ProblemFamily family() const override;
   size_t scratch_bytes(const Program&) const override;
+  double work() const override {
+    return static_cast<double>(params_.length) * params_.batch * params_.directions * params_.gates * params_.hidden *
+           params_.hidden;
+  }
   Status prepare(const PrepareContext& context) override;
   Status queue(const QueueContext& context) const override;
   std::string choice() const override { return choice_.text; }

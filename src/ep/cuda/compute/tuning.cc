@@ -1,0 +1,104 @@
+#include "ep/cuda/compute/tuning.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "base/format.h"
+#include "ep/cuda/compute/algorithm_cache.h"
+#include "ep/cuda/lap.h"
+
+namespace tenon::cuda {
+
+namespace {
+
+// A new shape of a model that runs already: what is left of a frame.
+constexpr double kNewShapeMs = 15;
+constexpr double kFirstLineMs = 1000, kNextLineMs = 4000;
+// What is estimated close to the best is measured. An estimate includes what a launch costs, and misses by that much:
+// of kernels that take a few microseconds more are measured, which is quick.
+constexpr double kClose = 1.25, kLaunchNs = 8000, kQuickNs = 40'000;
+constexpr size_t kMostMeasured = 8, kMostQuick = 24;
+// Tried where there is no time: choices come with the likely ones of each library first.
+constexpr size_t kFew = 3;
+
+}  // namespace
+
+bool TuningBudget::spent() const {
+  if (!limited()) return false;
+  const auto state = state_.lock();
+  return state->total_ms >= static_cast<double>(budget_ms_) ||
+         (state->limit_ms > 0 && state->total_ms >= state->limit_ms);
+}
+
+void TuningBudget::begin_plan(bool varies) {
+  auto state = state_.lock();
+  state->limit_ms = varies ? state->total_ms + kNewShapeMs : 0;
+}
+
+void TuningBudget::add(double ms) { state_.lock()->total_ms += ms; }
+
+void TuningBudget::end_problem(double ms) {
+  std::string line;
+  {
+    auto state = state_.lock();
+    state->total_ms += ms;
+    ++state->problems;
+    if (!tell_ || state->total_ms < (state->told_ms == 0 ? kFirstLineMs : state->told_ms + kNextLineMs)) return;
+    state->told_ms = state->total_ms;
+    line = format(
+        "CUDA chooses kernels by measuring: {} problems in {:.1f} s so far. Option tune_budget_ms{} limits that; "
+        "choices last in the file that option algorithm_cache names.",
+        state->problems, state->total_ms / 1e3, limited() ? format(" = {}", budget_ms_) : "");
+  }
+  tell_(line);
+}
+
+Result<Fastest> find_fastest(const CudaDevice& device, CUstream stream, size_t count, TuningBudget* budget,
+                             const std::function<Status(size_t index, CUstream stream)>& queue) {
+  struct Tried {
+    size_t index = 0;
+    double ns = 0;
+  };
+  Lap lap;
+  const auto no_time = [&] {
+    if (budget == nullptr) return false;
+    budget->add(lap.ms());
+    return budget->spent();
+  };
+  std::vector<Tried> tried;
+  Status failed;
+  Fastest fastest;
+  for (size_t i = 0; i < count; ++i) {
+    if (tried.size() >= kFew && no_time()) {
+      fastest.hasty = true;
+      break;
+    }
+    const Result<double> ns = estimate_ns(device, stream, [&](CUstream to) { return queue(i, to); });
+    if (ns.ok())
+      tried.push_back({i, *ns});
+    else
+      failed = ns.status();
+  }
+  if (tried.empty()) return failed;
+  std::stable_sort(tried.begin(), tried.end(), [](const Tried& a, const Tried& b) { return a.ns < b.ns; });
+  const double limit = tried.front().ns * kClose + kLaunchNs;
+  std::erase_if(tried, [&](const Tried& one) { return one.ns > limit; });
+  tried.resize(std::min(tried.size(), tried.front().ns < kQuickNs ? kMostQuick : kMostMeasured));
+  fastest.index = tried.front().index;
+  double best = 0;
+  for (const Tried& one : tried) {
+    if (tried.size() == 1) break;
+    if (no_time()) {
+      fastest.hasty = true;
+      break;
+    }
+    const Result<double> ns = measure_ns(device, stream, [&](CUstream to) { return queue(one.index, to); });
+    if (!ns.ok() || (best != 0 && *ns >= best)) continue;
+    best = *ns;
+    fastest.index = one.index;
+  }
+  if (budget != nullptr) budget->end_problem(lap.ms());
+  return fastest;
+}
+
+}  // namespace tenon::cuda
