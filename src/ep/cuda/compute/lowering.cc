@@ -229,6 +229,7 @@ Result<TensorId> Lowering::typed_constant(ValueId id) {
 }
 
 Result<TensorId> Lowering::any(ValueId id) {
+  TENON_UNSUPPORTED_IF(id == kNoValue, "An input that the operator needs is left out.");
   for (TensorId tensor : tensors_[id])
     if (tensor != kNoTensor) return tensor;
   if (constant(id) != nullptr) {
@@ -245,6 +246,7 @@ bool Lowering::is_channels_last(ValueId id) const {
 }
 
 Result<TensorId> Lowering::in_layout(ValueId id, DeviceLayout layout) {
+  TENON_UNSUPPORTED_IF(id == kNoValue, "An input that the operator needs is left out.");
   TensorId& wanted = tensors_[id][static_cast<size_t>(layout)];
   if (wanted != kNoTensor) return wanted;
   TENON_TRY_ASSIGN(const TensorId have, any(id));

@@ -75,6 +75,14 @@ TEST(SettleClaims, TrialSizesThatContradictEachOtherRefuseNothing) {
   EXPECT_THAT(settle(builder.graph).groups, ElementsAre(0, 0));
 }
 
+// "" between the inputs of a Sum, which no checker takes and some files have.
+TEST(SettleClaims, AnInputThatIsLeftOutIsRefused) {
+  plan_testing::GraphBuilder builder;
+  const ValueId x = builder.input("x", {{4, {}}}), y = builder.input("y", {{4, {}}});
+  builder.output(builder.node("Sum", {x, kNoValue, y}, "out"));
+  EXPECT_THAT(claim_nodes(builder.graph), ElementsAre(false));
+}
+
 // A bound of more dimensions than the result: an error, where it was a write outside of the strides.
 TEST(SettleClaims, AnOperandThatDoesNotBroadcastIsRefused) {
   plan_testing::GraphBuilder builder;
