@@ -17,8 +17,8 @@ namespace {
 // Bytes of a chunk that is worth claiming.
 constexpr int64_t kGrainBytes = 64 << 10;
 
-// Bytes that are filled before a call has begun.
-constexpr int64_t kShortFill = 512;
+// Elements of 4 bytes that are filled before a call has begun.
+constexpr int64_t kShortFill = 128;
 
 struct Wide {
   uint64_t low, high;
@@ -191,14 +191,11 @@ void StridedCopy::run_outer(const std::byte* src, std::byte* dst, int64_t begin,
       }
     }
   };
-  if (inner_ == Inner::kRepeat && inner_dim_ * static_cast<int64_t>(element_bytes_) <= kShortFill) {
-    return with_element(element_bytes_, [&](auto element) {
-      using T = decltype(element);
-      each([&] {
-        T value;
-        std::memcpy(&value, src, sizeof(T));
-        std::fill_n(reinterpret_cast<T*>(dst), inner_dim_, value);
-      });
+  if (inner_ == Inner::kRepeat && element_bytes_ == sizeof(uint32_t) && inner_dim_ <= kShortFill) {
+    return each([&] {
+      uint32_t value = 0;
+      std::memcpy(&value, src, sizeof(value));
+      std::fill_n(reinterpret_cast<uint32_t*>(dst), inner_dim_, value);
     });
   }
   // Short rows of usual sizes need no call.

@@ -150,7 +150,9 @@ void arg_loop(const void* x, int64_t* y, const ArgReduceDesc& desc, int64_t begi
   const bool largest = desc.largest, last = desc.select_last_index;
   if (inner == 1) {
     const T* const from = static_cast<const T*>(x) + begin * length;
-    if (length <= kShortRow) return arg_of_short_rows(from, desc, end - begin, y + begin);
+    if constexpr (std::is_same_v<T, float> || is_half<T>) {
+      if (length <= kShortRow) return arg_of_short_rows(from, desc, end - begin, y + begin);
+    }
     if constexpr (std::is_same_v<T, float>) {
       arg_of_rows(from, end - begin, length, largest, last, y + begin);
     } else {

@@ -82,24 +82,6 @@ T reduce_row(const T* x, int64_t n, bool mean) {
   return finish<T>(result, n, mean);
 }
 
-// kSide rows at a time of few elements each, one element of each row side by side.
-constexpr int64_t kShortRow = 8;
-
-template <typename Op, typename A, typename T>
-void reduce_short_rows(const T* x, T* y, int64_t rows, int64_t n, bool mean) {
-  A sums[kSide];
-  T turned[kSide];
-  for (int64_t row = 0; row < rows; row += kSide) {
-    const int64_t side = std::min(kSide, rows - row);
-    std::fill_n(sums, side, Op::template start<A>());
-    for (int64_t k = 0; k < n; ++k) {
-      for (int64_t j = 0; j < side; ++j) turned[j] = x[(row + j) * n + k];
-      fold<Op>(turned, sums, side);
-    }
-    for (int64_t j = 0; j < side; ++j) y[row + j] = finish<T>(sums[j], n, mean);
-  }
-}
-
 template <typename Op, typename A, typename T>
 void reduce_columns(const T* x, T* y, const Pass& p, int64_t columns, bool mean) {
   A sums[kColumns];
@@ -114,7 +96,6 @@ void run_pass(const Pass& p, bool mean, const void* from, void* to, ThreadPool& 
   auto* const y = static_cast<T*>(to);
   if (p.inner == 1) {
     pool.parallel_for(p.outer, std::max<int64_t>(1, kGrain / p.n), [&](int64_t begin, int64_t end) {
-      if (p.n <= kShortRow) return reduce_short_rows<Op, A>(x + begin * p.n, y + begin, end - begin, p.n, mean);
       for (int64_t i = begin; i < end; ++i) y[i] = reduce_row<Op, A>(x + i * p.n, p.n, mean);
     });
     return;
