@@ -414,6 +414,12 @@ bool may_go_on(const Status& failed) {
   return failed.code() != StatusCode::kDeviceLost && failed.code() != StatusCode::kCancelled;
 }
 
+// Whether it has parts of a model that this EP has compiled before: no other EP can run those.
+bool has_compiled_parts(const Region& region) {
+  return std::any_of(region.body.nodes.begin(), region.body.nodes.end(),
+                     [](const Node& node) { return node.op_type == "EPContext"; });
+}
+
 }  // namespace
 
 Status PluginProvider::compile_or_refuse(std::span<const Region* const> regions) {
@@ -421,7 +427,9 @@ Status PluginProvider::compile_or_refuse(std::span<const Region* const> regions)
   Status failed;
   TENON_TRY(compile_fused(regions, failed));
   // Who writes a model for this EP wants that EP's parts in it.
-  if (failed.ok() || context_model_ || !may_go_on(failed)) return failed;
+  if (failed.ok() || context_model_ || !may_go_on(failed) ||
+      std::any_of(regions.begin(), regions.end(), [](const Region* region) { return has_compiled_parts(*region); }))
+    return failed;
   for (const Region* region : regions) {
     Status why = failed;
     if (regions.size() > 1) {
