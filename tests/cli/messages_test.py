@@ -41,6 +41,7 @@ def answer(command, folder):
     for path, name in ((SIM, "$SIM"), (BAD, "$BAD"), (folder, "$PWD"), (SIM.parent, "$LIB")):
         text = text.replace(str(path), name)
     text = re.sub(r"BadEp_\d+_", "BadEp_N_", text)  # the host's number of the model
+    text = re.sub(r"^\d+\.\d us, ", "N us, ", text, flags=re.M)  # the time of a run
     return f"$ {command}\n{text}[{done.returncode}]"
 
 
