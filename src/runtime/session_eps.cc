@@ -229,7 +229,7 @@ Result<bool> SessionEps::compile(const Graph& graph, std::span<const Region> reg
     TENON_TRY_CONTEXT(devices_[ep]->compile(own), "{}", context);
     bool grown = false;
     for (const DeviceProvider::RefusedRegion& one : devices_[ep]->refused_regions()) {
-      // What an EP has claimed in a body nobody else was asked for.
+      // No other EP was asked for the nodes that an EP has claimed in a body.
       const bool in_body = one.id < 0 || one.id >= static_cast<int32_t>(regions.size());
       size_t fresh = 0;
       for (NodeId n : in_body ? PerNode<NodeId>() : regions[one.id].nodes)

@@ -26,7 +26,7 @@ struct InPlaceComputeInfo {
   // thread, as Compute.
   int32_t(ORT_API_CALL* MayRunInPlace)(OrtNodeComputeInfo* info, size_t input, size_t output,
                                        const int64_t* const* dims, const size_t* ranks, size_t count) NO_EXCEPTION;
-  // What a reader of a plan should know of how the node computes ("float32 products in TF32"); it stands behind the
+  // A remark for readers of a plan on how the node computes ("float32 products in TF32"); it stands behind the
   // kernel's name. Valid as long as the node. Null, as a result too: nothing.
   const char*(ORT_API_CALL* Describe)(const OrtNodeComputeInfo* info)NO_EXCEPTION;
 };

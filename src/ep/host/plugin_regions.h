@@ -55,7 +55,7 @@ class PluginRegion {
   virtual Status compute(OrtKernelContext& context) const = 0;
   // The impl of CreateIfKernel and its like, for a node that the host runs; null for all others.
   virtual ControlFlowImpl* control_flow() const { return nullptr; }
-  // What a plan says of it behind its name; "" for nothing.
+  // A remark that plans show behind its name; "" for none.
   virtual std::string note() const { return ""; }
   // Whether output `output` may be exactly the memory of input `input`, for inputs of these shapes.
   virtual bool may_run_in_place(size_t input, size_t output, std::span<const TensorSpec> inputs) const {

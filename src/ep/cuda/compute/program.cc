@@ -172,7 +172,7 @@ PrepareContext::Known PrepareContext::known(const DeviceOp& op) const {
 }
 
 void PrepareContext::keep(const DeviceOp& op, const std::string& choice, bool borrowed, bool hasty) const {
-  // What a new shape took in haste is for that session: one that begins with it has more time.
+  // A choice made in haste for a new shape stays in that session: one that begins with the shape has more time.
   if (borrowed || (hasty && varies)) return algorithms->borrow(problem(op), choice);
   algorithms->add(problem(op), choice, hasty);
   algorithms->add_member(family(op), choice);

@@ -46,7 +46,7 @@ class Region {
   std::unique_ptr<WeightBounds> bounds_ = std::make_unique<WeightBounds>();
 };
 
-// What a reader of a plan should know of the region's numbers: where its products of float32 are in TF32. "" elsewhere.
+// A remark for readers of a plan where the region's products of float32 are in TF32; "" elsewhere.
 std::string precision_note(const Region& region, bool tf32);
 
 // Computes a node of constants on the host: what shapes and masks are made of. An error leaves the node to the device.

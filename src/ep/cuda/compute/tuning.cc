@@ -14,8 +14,8 @@ namespace {
 // A new shape of a model that runs already: what is left of a frame.
 constexpr double kNewShapeMs = 15;
 constexpr double kFirstLineMs = 1000, kNextLineMs = 4000;
-// What is estimated close to the best is measured. An estimate includes what a launch costs, and misses by that much:
-// of kernels that take a few microseconds more are measured, which is quick.
+// Choices whose estimate is close to the best are measured. An estimate includes what a launch costs, and misses by
+// that much: of kernels that take a few microseconds more are measured, which is quick.
 constexpr double kClose = 1.25, kLaunchNs = 8000, kQuickNs = 40'000;
 constexpr size_t kMostMeasured = 8, kMostQuick = 24;
 // Tried where there is no time: choices come with the likely ones of each library first.

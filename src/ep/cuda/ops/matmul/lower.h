@@ -1,4 +1,4 @@
-// What lowerings of products share.
+// Shared by the lowerings of products.
 #pragma once
 
 #include <optional>

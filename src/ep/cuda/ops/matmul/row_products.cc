@@ -127,7 +127,7 @@ class Finder {
         to_.value(other).shape() != to_.value(value).shape() ||
         to_.value(add->outputs[0]).shape() != to_.value(value).shape())
       return product;
-    // What another chain would have computed on its way has to be in memory.
+    // A residual that another chain would have computed on its way has to be in memory.
     if (const Node* const before = to_.producer(other); before != nullptr && to_.joined(*before)) return product;
     group.residual = other;
     group.epilogue.residual_after = true;
