@@ -123,7 +123,7 @@ Partition::Partition(const Graph& graph)
 Partition::~Partition() = default;
 
 IdSpan<NodeId, const bool> Partition::taken() const {
-  return IdSpan<NodeId, const bool>({taken_.get(), graph_.nodes.size()});
+  return IdSpan<NodeId, const bool>({taken_.get(), group_.size()});  // build() changes the graph's number
 }
 
 Status Partition::add(EpId ep, const std::string& ep_name, std::vector<Claim> claims) {

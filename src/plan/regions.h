@@ -36,7 +36,7 @@ class Partition {
   Partition(const Partition&) = delete;
   Partition& operator=(const Partition&) = delete;
 
-  // By node of the graph; for DeviceProvider::claim.
+  // By node of the graph that the partition was made of, also after build(); for DeviceProvider::claim.
   IdSpan<NodeId, const bool> taken() const;
   // Grants the claims that hold; the others are dropped, and each leaves a sentence in dropped(). Errors: a claim that
   // no EP can mean (several nodes for one kernel), naming the EP.

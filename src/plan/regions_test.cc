@@ -50,6 +50,8 @@ TEST(Partition, AClaimBecomesOneNodeWithItsBody) {
   EXPECT_EQ(body.value(body.inputs[1]).name, "c");
   ASSERT_THAT(infer_shapes(b.graph), is_ok());
   EXPECT_EQ(b.graph.value(region.outputs[0]).type_text(), "float32[n]");
+  // Whoever asks afterwards which nodes were taken means those of the graph before.
+  EXPECT_THAT(partition.taken(), ElementsAre(false, true, false, true));
 }
 
 // The kernel of one node writes what the node names; a compiled region only what is read.
