@@ -2,6 +2,7 @@
 #include "ep/cpu/cpu_provider.h"
 #include "ep/cpu/ops/blocked_rows.h"
 #include "ep/cpu/ops/conv/channel_rows.h"
+#include "ep/cpu/ops/conv/plain.h"
 #include "ep/cpu/ops/resize/rows.h"
 
 namespace tenon::cpu {
@@ -17,9 +18,8 @@ constexpr KernelEntry kRows[] = {
     {"tenon", "Conv", 1, kAnyVersion, "conv_direct", &match_conv_direct, &create_conv_direct},
     {"", "ConvTranspose", 1, kAnyVersion, "conv_transpose", &match_conv_transpose, &create_conv_transpose},
     {"tenon", "ConvTranspose", 1, kAnyVersion, "conv_transpose", &match_conv_transpose, &create_conv_transpose},
-    {"", "ConvTranspose", 1, kAnyVersion, "conv_transpose_rows", &nn::match_channel_rows, &nn::create_channel_rows},
-    {"tenon", "ConvTranspose", 1, kAnyVersion, "conv_transpose_rows", &nn::match_channel_rows,
-     &nn::create_channel_rows},
+    {"", "ConvTranspose", 1, kAnyVersion, "conv_transpose_rows", &nn::match_plain_conv, &nn::create_channel_rows},
+    {"tenon", "ConvTranspose", 1, kAnyVersion, "conv_transpose_rows", &nn::match_plain_conv, &nn::create_channel_rows},
     {"", "ConvTranspose", 1, kAnyVersion, "conv_transpose_columns", &match_transpose_columns,
      &create_transpose_columns},
     {"tenon", "ConvTranspose", 1, kAnyVersion, "conv_transpose_columns", &match_transpose_columns,

@@ -6,6 +6,7 @@
 #include "ep/cpu/ops/conv/channel_rows.h"
 #include "ep/cpu/ops/conv/columns.h"
 #include "ep/cpu/ops/conv/integer.h"
+#include "ep/cpu/ops/conv/plain.h"
 #include "ep/cpu/ops/elementwise/rows.h"
 #include "ep/cpu/ops/matmul/integer_float_rows.h"
 #include "ep/cpu/ops/matmul/integer_product.h"
@@ -47,10 +48,10 @@ constexpr KernelEntry kRows[] = {
     {"tenon", "QuantizedSoftmax", 1, kAnyVersion, "softmax int8", &match_quantized_softmax, &create_quantized_softmax},
     {"tenon", "QuantizedMatMul", 1, kAnyVersion, "gemm int8", &match_matmul_integer, &create_matmul_integer},
     {"tenon", "QuantizedConv", 1, kAnyVersion, "conv int8", &match_conv_integer, &create_conv_integer},
-    {"", "Conv", 1, kAnyVersion, "conv_rows", &match_channel_rows, &create_channel_rows},
-    {"tenon", "Conv", 1, kAnyVersion, "conv_rows", &match_channel_rows, &create_channel_rows},
-    {"", "Conv", 1, kAnyVersion, "conv columns", &match_conv_columns, &create_conv_columns},
-    {"tenon", "Conv", 1, kAnyVersion, "conv columns", &match_conv_columns, &create_conv_columns},
+    {"", "Conv", 1, kAnyVersion, "conv_rows", &match_plain_conv, &create_channel_rows},
+    {"tenon", "Conv", 1, kAnyVersion, "conv_rows", &match_plain_conv, &create_channel_rows},
+    {"", "Conv", 1, kAnyVersion, "conv columns", &match_plain_conv, &create_conv_columns},
+    {"tenon", "Conv", 1, kAnyVersion, "conv columns", &match_plain_conv, &create_conv_columns},
     {"", "ConvInteger", 10, kAnyVersion, "conv int8", &match_conv_integer, &create_conv_integer},
     {"", "QLinearConv", 10, kAnyVersion, "conv int8", &match_conv_integer, &create_conv_integer},
     {"com.microsoft", "MatMulNBits", 1, kAnyVersion, "nbits int8", &match_nbits8, &create_nbits8},

@@ -10,11 +10,10 @@
 #include <vector>
 
 #include "base/checked.h"
+#include "ep/cpu/ops/conv/plain.h"
 #include "ep/cpu/ops/conv/support.h"
 #include "ep/cpu/ops/vector_kernel.h"
 #include "ep/cpu/simd/lines.h"
-#include "ops/conv.h"
-#include "ops/unary.h"
 
 namespace tenon::cpu::nn {
 
@@ -234,27 +233,10 @@ class ChannelRows final : public Kernel {
 
 }  // namespace
 
-Status match_channel_rows(const KernelNode& node) {
-  TENON_TRY(match_plain(node, DataType::kFloat));
-  TENON_UNSUPPORTED_IF(!input_spec(node, 0).present() || !input_spec(node, 1).present(),
-                       "X or the weights are absent.");
-  return {};
-}
-
 Result<std::unique_ptr<Kernel>> create_channel_rows(const KernelNode& node) {
-  TENON_TRY_ASSIGN(ConvDesc conv, read_conv(*node.node, node.inputs[0].shape, node.inputs[1].shape));
-  const Shape y = conv.output();
-  TENON_INVALID_IF(node.outputs[0].shape != y, "The output has shape {} instead of {}.",
-                   node.outputs[0].shape.to_string(), y.to_string());
-  TENON_UNSUPPORTED_IF(conv.window.axes.empty() || y.element_count() == 0 ||
-                           node.inputs[0].shape.element_count() == 0 || node.inputs[1].shape.element_count() == 0,
-                       "There is nothing to compute.");
+  TENON_TRY_ASSIGN(PlainConv read, read_plain_conv(node));
+  ConvDesc& conv = read.desc;
   TENON_UNSUPPORTED_IF(conv.group_channels() != 1, "An output reads {} channels, not one.", conv.group_channels());
-  const TensorSpec &bias = input_spec(node, 2), &residual = input_spec(node, 3);
-  TENON_INVALID_IF(bias.present() && bias.shape != Shape{conv.outputs}, "The bias has shape {} for {} channels.",
-                   bias.shape.to_string(), conv.outputs);
-  TENON_INVALID_IF(residual.present() && residual.shape != y, "The residual has shape {} for output {}.",
-                   residual.shape.to_string(), y.to_string());
   const WindowAxis& last = conv.window.axes.back();
   TENON_UNSUPPORTED_IF(last.out + last.in + last.reach() > kMostFloats || last.stride > kMostFloats,
                        "Rows of {} elements are too long.", last.in);
@@ -265,12 +247,8 @@ Result<std::unique_ptr<Kernel>> create_channel_rows(const KernelNode& node) {
   const auto floats = checked_product(std::array<int64_t, 2>{conv.window.in_count() / last.in, rows.floats()});
   TENON_UNSUPPORTED_IF(!floats || *floats > kMostFloats || conv.window.kernel_count() > kMostFloats,
                        "A channel has {} elements.", conv.window.in_count());
-  Epilogue epilogue;
-  if (node.node->domain == "tenon") {
-    TENON_TRY_ASSIGN(epilogue, read_epilogue(*node.node));
-  }
   TENON_TRY_ASSIGN(std::shared_ptr<const std::byte> cleared, cleared_constant(node, 1));
-  return std::unique_ptr<Kernel>(std::make_unique<ChannelRows>(std::move(conv), std::move(rows), epilogue,
+  return std::unique_ptr<Kernel>(std::make_unique<ChannelRows>(std::move(conv), std::move(rows), read.epilogue,
                                                                std::move(cleared), scratch_slots(node)));
 }
 

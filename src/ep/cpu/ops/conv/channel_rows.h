@@ -6,7 +6,7 @@
 
 namespace tenon::cpu::nn {
 
-Status match_channel_rows(const KernelNode& node);
+// Of a node that match_plain_conv() takes.
 Result<std::unique_ptr<Kernel>> create_channel_rows(const KernelNode& node);
 
 }  // namespace tenon::cpu::nn

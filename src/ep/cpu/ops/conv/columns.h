@@ -5,7 +5,7 @@
 
 namespace tenon::cpu::nn {
 
-Status match_conv_columns(const KernelNode& node);
+// Of a node that match_plain_conv() takes.
 Result<std::unique_ptr<Kernel>> create_conv_columns(const KernelNode& node);
 
 }  // namespace tenon::cpu::nn
