@@ -25,6 +25,7 @@ ORT_IN_ONNX = ("Affine", "Crop", "DynamicSlice", "ImageScaler", "MemcpyFromHost"
                "SimplifiedLayerNormalization")
 TABLE = pathlib.Path(__file__).resolve().parent.parent / "src" / "graph" / "schema_table.inc"
 OPTIONS = {"Single": 0, "Optional": 1, "Variadic": 2}
+MIXED = 3  # a variadic list whose entries have types of their own
 UNBOUNDED = 2**31 - 1
 LINE_WIDTH = 120
 
@@ -104,8 +105,14 @@ def type_text(parameter):
     return parameter.type_str if hasattr(parameter, "type_str") else parameter.typeStr
 
 
+def option(parameter):
+    number = OPTIONS[parameter.option.name]
+    one_type = parameter.is_homogeneous if hasattr(parameter, "is_homogeneous") else parameter.isHomogeneous
+    return MIXED if number == OPTIONS["Variadic"] and not one_type else number
+
+
 def parameter_rows(parameters):
-    return [f"{{{quoted(p.name)}, {quoted(type_text(p))}, {OPTIONS[p.option.name]}}}" for p in parameters]
+    return [f"{{{quoted(p.name)}, {quoted(type_text(p))}, {option(p)}}}" for p in parameters]
 
 
 def lists_of(schema, bits):

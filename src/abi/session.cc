@@ -183,6 +183,7 @@ constexpr std::pair<std::string_view, OrtErrorCode> kLoadCodes[] = {
     {"\" is made by none of its nodes", ORT_FAIL},
     {"of which no opset is imported", ORT_FAIL},
     {"\" that differ", ORT_FAIL},
+    {" differ in type", ORT_FAIL},
     {", which no node, input or initializer", ORT_INVALID_ARGUMENT},
 };
 

@@ -195,7 +195,7 @@ std::optional<SchemaParameter> parameter_at(const SchemaList<SchemaParameter>& p
   if (index < parameters.size()) return parameters[index];
   if (parameters.empty()) return std::nullopt;
   const SchemaParameter last = parameters[parameters.size() - 1];
-  return last.option == 2 ? std::optional(last) : std::nullopt;
+  return last.option >= 2 ? std::optional(last) : std::nullopt;
 }
 
 template <typename List>

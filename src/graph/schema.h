@@ -28,7 +28,7 @@ struct SchemaAttribute {
 struct SchemaParameter {
   std::string_view name;
   std::string_view type;  // a constraint's name, or a type such as "tensor(int64)"
-  int8_t option;          // 0 single, 1 optional, 2 variadic
+  int8_t option;          // 0 single, 1 optional, 2 variadic, 3 variadic with a type for each entry
 };
 
 struct SchemaConstraint {
@@ -110,5 +110,8 @@ Status unknown_operator(const Graph& graph, const Node& node);
 // Numbers of inputs and outputs, required inputs and attributes, attribute kinds, and those element types that are
 // known.
 Status check_node(const Graph& graph, const Node& node, const Schema& schema);
+// The element types that shape inference has found, in the graph and its nodes' bodies: each is allowed by its
+// parameter, and the parameters that name one constraint have one type.
+Status check_element_types(const Graph& graph);
 
 }  // namespace tenon

@@ -96,6 +96,18 @@ Status check_count(const Graph& graph, const Node& node, const Schema& schema, s
   return Status();
 }
 
+Status check_type(const Graph& graph, const Node& node, size_t input, const SchemaParameter& parameter,
+                  const SchemaConstraint& constraint) {
+  const Value& value = graph.value(node.inputs[input]);
+  if (!value.is_tensor || value.type == DataType::kUndefined) return Status();
+  // Sparse initializers are dense here.
+  if (constraint.other_types.starts_with("sparse_tensor(")) return Status();
+  TENON_INVALID_IF((constraint.tensor_types >> static_cast<int>(value.type) & 1) == 0,
+                   "Input {} (\"{}\") of node {} is the {} tensor \"{}\"; allowed are {}.", input, parameter.name,
+                   node.label(graph), data_type_name(value.type), value.name, types_text(constraint));
+  return Status();
+}
+
 Status check_inputs(const Graph& graph, const Node& node, const Schema& schema) {
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     const std::optional<SchemaParameter> parameter = schema.input(i);
@@ -115,12 +127,49 @@ Status check_inputs(const Graph& graph, const Node& node, const Schema& schema) 
                        node.label(graph), value.name, object, types_text(*constraint),
                        constraint->tensor_types != 0 && constraint->allows_other ? ", " : "", constraint->other_types);
     }
-    if (!constraint || !value.is_tensor || value.type == DataType::kUndefined) continue;
-    // Sparse initializers are dense here.
-    if (constraint->other_types.starts_with("sparse_tensor(")) continue;
-    TENON_INVALID_IF((constraint->tensor_types >> static_cast<int>(value.type) & 1) == 0,
-                     "Input {} (\"{}\") of node {} is the {} tensor \"{}\"; allowed are {}.", i, parameter->name,
-                     node.label(graph), data_type_name(value.type), value.name, types_text(*constraint));
+    if (constraint) TENON_TRY(check_type(graph, node, i, *parameter, *constraint));
+  }
+  return Status();
+}
+
+// The parameters that name a constraint have one type: which one, and who has it first.
+struct BoundType {
+  std::string_view constraint, parameter;
+  ValueId id;
+};
+
+Status bind_type(const Graph& graph, const Node& node, const Schema& schema, const SchemaParameter& parameter,
+                 ValueId id, std::vector<BoundType>& bound) {
+  const auto is_same = [&](const BoundType& one) { return one.constraint == parameter.type; };
+  const auto first = std::find_if(bound.begin(), bound.end(), is_same);
+  if (first == bound.end()) {
+    bound.push_back({parameter.type, parameter.name, id});
+    return Status();
+  }
+  const Value &value = graph.value(id), &other = graph.value(first->id);
+  TENON_INVALID_IF(
+      value.type != other.type,
+      "\"{}\" (\"{}\") and \"{}\" (\"{}\") of node {} differ in type: {} and {}; {}@{} has one ({}) for both.",
+      other.name, first->parameter, value.name, parameter.name, node.label(graph), data_type_name(other.type),
+      data_type_name(value.type), schema.name, schema.since_version, parameter.type);
+  return Status();
+}
+
+Status check_node_types(const Graph& graph, const Node& node, const Schema& schema) {
+  std::vector<BoundType> bound;
+  for (size_t i = 0; i < node.inputs.size() + node.outputs.size(); ++i) {
+    const bool is_input = i < node.inputs.size();
+    const size_t index = is_input ? i : i - node.inputs.size();
+    const ValueId id = is_input ? node.inputs[index] : node.outputs[index];
+    const std::optional<SchemaParameter> parameter = is_input ? schema.input(index) : schema.output(index);
+    if (id == kNoValue || !parameter || parameter->option == 3) continue;  // a list of types of their own
+    const Value& value = graph.value(id);
+    if (!value.is_tensor || value.type == DataType::kUndefined) continue;
+    const std::optional<SchemaConstraint> constraint = schema.find_constraint(parameter->type);
+    if (!constraint) continue;
+    if (is_input) TENON_TRY(check_type(graph, node, index, *parameter, *constraint));
+    // A sequence's tensors, and sparse ones, are named by types of their own.
+    if (!constraint->allows_other) TENON_TRY(bind_type(graph, node, schema, *parameter, id, bound));
   }
   return Status();
 }
@@ -136,6 +185,16 @@ Status check_node(const Graph& graph, const Node& node, const Schema& schema) {
   TENON_TRY(check_count(graph, node, schema, "outputs", node.outputs.size(), schema.min_outputs, schema.max_outputs));
   TENON_TRY(check_attributes(graph, node, schema));
   return check_inputs(graph, node, schema);
+}
+
+Status check_element_types(const Graph& graph) {
+  for (const Node& node : graph.nodes) {
+    const std::optional<Schema> schema = find_schema(node.domain, node.op_type, node.since_version);
+    if (schema) TENON_TRY(check_node_types(graph, node, *schema));
+    for (const Attribute& attribute : node.attributes)
+      if (attribute.graph != nullptr) TENON_TRY(check_element_types(*attribute.graph));
+  }
+  return Status();
 }
 
 }  // namespace tenon

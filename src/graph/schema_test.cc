@@ -40,6 +40,11 @@ struct OneNode {
     EXPECT_TRUE(schema);
     return check_node(graph, node, *schema);
   }
+  Status check_types() {
+    node.since_version = find_schema(node.domain, node.op_type, graph.opset(node.domain))->since_version;
+    graph.nodes.push_back(node);
+    return check_element_types(graph);
+  }
 };
 
 TEST(FindSchema, GivesTheNewestVersionAtOrBelowTheOpset) {
@@ -136,6 +141,28 @@ TEST(CheckNode, RefusesTypesThatTheSchemaDoesNotAllow) {
   EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
   EXPECT_THAT(status.message(), HasSubstr("is the int32 tensor \"in0\"; allowed are float32, float16, float64"));
   EXPECT_TRUE(OneNode("Conv", 11).input(DataType::kUndefined).input(DataType::kFloat).output().check().ok());
+}
+
+TEST(CheckElementTypes, ParametersOfOneConstraintHaveOneType) {
+  const Status status = OneNode("Add", 14).input(DataType::kInt32).input(DataType::kFloat).output().check_types();
+  EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(status.message(),
+              HasSubstr("\"in0\" (\"A\") and \"in1\" (\"B\") of node Add \"n\" differ in type: int32 and "
+                        "float32; Add@14 has one (T) for both"));
+  EXPECT_FALSE(OneNode("Max", 13).input(DataType::kFloat).input(DataType::kDouble).output().check_types().ok());
+  EXPECT_FALSE(OneNode("Relu", 14).input(DataType::kBool).output().check_types().ok());
+  OneNode out("Relu", 14);
+  out.input(DataType::kFloat).output();
+  out.graph.value(out.node.outputs[0]).type = DataType::kDouble;
+  EXPECT_FALSE(out.check_types().ok());
+}
+
+TEST(CheckElementTypes, OthersMayDiffer) {
+  EXPECT_TRUE(OneNode("Pow", 15).input(DataType::kFloat).input(DataType::kInt32).output().check_types().ok());
+  EXPECT_TRUE(OneNode("Add", 14).input(DataType::kUndefined).input(DataType::kFloat).output().check_types().ok());
+  OneNode loop("Loop", 16);  // what it carries is a list of any types
+  loop.input(DataType::kInt64).input(DataType::kBool).input(DataType::kFloat).input(DataType::kInt32).output();
+  EXPECT_TRUE(loop.check_types().ok());
 }
 
 TEST(CheckNode, RefusesDeprecatedOperators) {

@@ -50,6 +50,18 @@ std::vector<Value> declared_outputs(const Graph& graph) {
   return declared;
 }
 
+Status check_output_types(const Graph& graph, std::span<const Value> declared) {
+  for (size_t i = 0; i < graph.outputs.size(); ++i) {
+    const Value &said = declared[i], &made = graph.value(graph.outputs[i]);
+    if (!said.is_tensor || !made.is_tensor) continue;
+    if (said.type == DataType::kUndefined || made.type == DataType::kUndefined) continue;
+    TENON_INVALID_IF(said.type != made.type,
+                     "Output \"{}\" as it is declared and as it is made differ in type: {} and {}.", made.name,
+                     data_type_name(said.type), data_type_name(made.type));
+  }
+  return Status();
+}
+
 ModelDescription describe_model(const Model& model, std::span<const Value> declared) {
   ModelDescription described;
   const Graph& graph = model.graph;

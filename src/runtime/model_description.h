@@ -19,6 +19,8 @@ struct ModelDescription {
 
 // The outputs as the model has them, before shape inference.
 std::vector<Value> declared_outputs(const Graph& graph);
+// After shape inference. Errors: an output whose node gives another element type than is declared.
+Status check_output_types(const Graph& graph, std::span<const Value> declared);
 // After shape inference, while the graph still has its constants.
 ModelDescription describe_model(const Model& model, std::span<const Value> declared);
 

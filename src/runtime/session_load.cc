@@ -4,6 +4,7 @@
 #include "base/env.h"
 #include "base/trace.h"
 #include "graph/mapped_file.h"
+#include "graph/schema.h"
 #include "graph/symbols.h"
 #include "ops/sequence.h"
 #include "ops/shape_inference.h"
@@ -54,6 +55,8 @@ Status SessionImpl::prepare() {
   }
   TENON_TRY(eps_.make(options_));
   TENON_TRY(eps_.infer_types(graph));
+  TENON_TRY(check_element_types(graph));
+  TENON_TRY(check_output_types(graph, declared));
   description_ = describe_model(model_, declared);  // before EPs take constants away
   trail_ = NodeTrail(graph);
   TENON_TRY(eps_.partition(model_, copies_));

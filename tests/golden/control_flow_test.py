@@ -378,15 +378,15 @@ PACKED = {
     "if": ("""
         g (bool c, int8[3,3] x) => (int8[3,n] y) {
           p = Cast <to = KIND> (x)
-          q = If(c) <then_branch = t () => (a) { a = Transpose <perm = [1, 0]> (p) }, else_branch = e () => (b) { b = Concat <axis = 1> (p, p) }>
+          q = If(c) <then_branch = t () => (a) { a = Transpose <perm = [1, 0]> (p) }, else_branch = e () => (b) { w = Constant <value_ints = [0, 0, 0, 3]> () b = Pad(p, w) }>
           y = Cast <to = 3> (q)
-        }""", lambda x: {"c": [(scalar(True, bool), x.T), (scalar(False, bool), np.concatenate([x, x], 1))]}),
+        }""", lambda x: {"c": [(scalar(True, bool), x.T), (scalar(False, bool), np.pad(x, [(0, 0), (0, 3)]))]}),
     "loop": ("""
         g (int64 m, int8[3,3] x) => (int8[3,n] y) {
           p = Cast <to = KIND> (x)
-          q = Loop(m, , p) <body = b (int64 i, bool go, s) => (bool next, r) { next = Identity(go) r = Concat <axis = 1> (s, p) }>
+          q = Loop(m, , p) <body = b (int64 i, bool go, s) => (bool next, r) { next = Identity(go) w = Constant <value_ints = [0, 0, 0, 3]> () r = Pad(s, w) }>
           y = Cast <to = 3> (q)
-        }""", lambda x: {"m": [(scalar(n), np.concatenate([x] * (n + 1), 1)) for n in (0, 1, 4)]}),
+        }""", lambda x: {"m": [(scalar(n), np.pad(x, [(0, 0), (0, 3 * n)])) for n in (0, 1, 4)]}),
     "stacked": ("""
         g (int64 m, int8[4,2] x) => (int8[n,4,2] y) {
           p = Cast <to = KIND> (x)
@@ -396,7 +396,7 @@ PACKED = {
     "scan": ("""
         g (int8[3,4] x) => (int8[3,4] y) {
           p = Cast <to = KIND> (x)
-          q = Scan(p) <num_scan_inputs = 1, body = b (r) => (s) { o = Constant <value_int = 0> () t = Concat <axis = 0> (r) s = Identity(t) }>
+          q = Scan(p) <num_scan_inputs = 1, body = b (r) => (s) { t = Flatten <axis = 0> (r) o = Constant <value_ints = [0]> () s = Squeeze(t, o) }>
           y = Cast <to = 3> (q)
         }""", lambda x: {"": [(None, x)]}),
 }

@@ -2,7 +2,7 @@
 import numpy as np
 import pytest
 import tenon
-from models import FLOAT, INT64, helper, model, numpy_helper, value
+from models import FLOAT, INT64, TensorProto, helper, model, numpy_helper, value
 
 ort = pytest.importorskip("onnxruntime")
 ort.set_default_logger_severity(4)
@@ -27,6 +27,8 @@ def of_nodes(*nodes):
     return model(list(nodes), [value("x", FLOAT, [2])], [Y])
 
 
+BODY = helper.make_graph([NODE("Cast", ["x"], ["i"], to=INT64), NODE("Mul", ["x", "i"], ["o"])], "body", [],
+                         [value("o", FLOAT, [2])])
 WRONG_MODELS = {
     "an opset too new": relu(version=99),
     "an IR version too new": relu(ir_version=99),
@@ -42,6 +44,14 @@ WRONG_MODELS = {
                                        [constant(np.zeros((4, 2), np.float32))]),
     "a sum of wrong shapes": model([NODE("Add", ["x", "w"], ["y"])], [value("x", FLOAT, [2, 3])], [Y],
                                    [constant(np.zeros(4, np.float32))]),
+    "a sum of two types": model([NODE("Add", ["x", "i"], ["y"])], [value("x", FLOAT, [2]), value("i", INT64, [2])], [Y]),
+    "a list of two types": of_nodes(NODE("Cast", ["x"], ["i"], to=INT64), NODE("Concat", ["x", "i"], ["y"], axis=0)),
+    "a type that is not allowed": model([NODE("Gather", ["x", "f"], ["y"])],
+                                        [value("x", FLOAT, [2]), value("f", FLOAT, [2])], [Y]),
+    "a type inside that is not allowed": of_nodes(NODE("Sin", ["x"], ["f"]), NODE("Gather", ["x", "f"], ["y"])),
+    "an output of another type": model([NODE("Relu", ["x"], ["y"])], [value("x", FLOAT, [2])], [value("y", INT64, [2])]),
+    "two types in a body": model([NODE("If", ["c"], ["y"], then_branch=BODY, else_branch=BODY)],
+                                 [value("x", FLOAT, [2]), value("c", TensorProto.BOOL, [])], [Y]),
 }
 WRONG_SHAPES = {"MatMul": (4, 2), "Add": (4,), "Concat": (4, 2), "Conv": (2, 2, 3, 3), "batches of MatMul": (3, 3, 2)}
 WRONG_RESHAPES = {"more elements": [4, 2], "a -1 that does not divide": [4, -1], "two -1": [-1, -1], "a -2": [-2, 3],

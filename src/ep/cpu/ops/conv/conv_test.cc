@@ -70,10 +70,10 @@ TEST(ConvMatch, FewTilesOfALineKeepFarWeightsPlain) {
 
 TEST(ConvMatch, RefusesWhatItCannotDo) {
   std::mt19937 random(1);
-  ConvNode cube("Conv", "", 11);
-  cube.input({1, 8, 3, 3, 3}, uniform_floats(random, 216)).constant({8, 8, 1, 1, 1}, uniform_floats(random, 64));
-  cube.output({1, 8, 3, 3, 3});
-  EXPECT_EQ(cube.create().status().code(), StatusCode::kUnsupported);
+  ConvNode axes("Conv", "", 11);  // four spatial dimensions
+  axes.input({1, 8, 2, 2, 3, 3}, uniform_floats(random, 288)).constant({8, 8, 1, 1, 1, 1}, uniform_floats(random, 64));
+  axes.output({1, 8, 2, 2, 3, 3});
+  EXPECT_EQ(axes.create().status().code(), StatusCode::kUnsupported);
 
   ConvNode groups("Conv", "", 11);  // groups of 3 channels are no whole blocks, nor are four of them
   groups.input({1, 6, 3, 3}, uniform_floats(random, 54)).constant({6, 3, 1, 1}, uniform_floats(random, 18));

@@ -1,4 +1,5 @@
-// Direct convolution into the blocked layout: 1x1 as a product over pixels, other windows span by span.
+// Direct convolution into the blocked layout: 1x1 as a product over pixels, other windows span by span, those of three
+// dimensions slice by slice of the depth.
 #include "ep/cpu/ops/blocked_rows.h"
 #include "ep/cpu/ops/conv/support.h"
 #include "ep/cpu/simd/blocked.h"
@@ -21,6 +22,11 @@ int64_t merged_groups(const ConvShape& shape) {
   return 0;
 }
 
+// Each output is made of the input at its place.
+bool is_point(const WindowAxis& axis) {
+  return axis.kernel == 1 && axis.stride == 1 && axis.pad_begin == 0 && axis.out == axis.in;
+}
+
 class DirectConv final : public Kernel {
  public:
   static Result<std::unique_ptr<Kernel>> create(const KernelNode& node);
@@ -34,7 +40,7 @@ class DirectConv final : public Kernel {
   std::string_view name() const override { return name_; }
 
  private:
-  // Outputs [begin, end) of one image: pixels for 1x1, else rows.
+  // Outputs [begin, end) of one image: pixels for 1x1, else rows, those of one slice after the other.
   struct PixelRange {
     int64_t begin, end;
   };
@@ -42,7 +48,10 @@ class DirectConv final : public Kernel {
   void choose_padding();
   void choose_regions(int threads);
   void copy_padded(ThreadPool& pool, const float* x, float* padded) const;
+  int64_t out_rows() const { return shape_.d.out * shape_.h.out; }
   void run_range(const float* x, const float* residual, const float* bias, float* y, PixelRange range,
+                 const OutputTile& tile) const;
+  void run_slice(const float* x, const float* residual, const float* bias, float* y, int64_t slice, PixelRange rows,
                  const OutputTile& tile) const;
   void finish(const float* residual, float* y, PixelRange range, const OutputTile& tile) const;
 
@@ -69,20 +78,20 @@ class DirectConv final : public Kernel {
 
 Result<std::unique_ptr<Kernel>> DirectConv::create(const KernelNode& node) {
   auto kernel = std::make_unique<DirectConv>();
-  TENON_TRY_ASSIGN(kernel->shape_, conv_shape(node));
+  TENON_TRY_ASSIGN(kernel->shape_, conv_shape(node, 3));
   TENON_TRY_ASSIGN(kernel->epilogue_, read_epilogue(*node.node));
   const int64_t merged = merged_groups(kernel->shape_);
   kernel->shape_.group /= merged;
   const ConvShape& shape = kernel->shape_;
   kernel->plain_input_ = node.inputs[0].layout == Layout::kPlain;
   kernel->clamps_ = is_clamp(kernel->epilogue_) && (keeps_zero(kernel->epilogue_) || shape.outputs % 8 == 0);
-  const WindowAxis &h = shape.h, &w = shape.w;
-  kernel->point_ = h.kernel == 1 && w.kernel == 1 && h.stride == 1 && w.stride == 1 && h.pad_begin == 0 &&
-                   w.pad_begin == 0 && h.out == h.in && w.out == w.in;
-  kernel->name_ = format("conv{}x{}{}", h.kernel, w.kernel, kernel->plain_input_ ? "_plain" : "");
+  const WindowAxis &d = shape.d, &h = shape.h, &w = shape.w;
+  kernel->point_ = is_point(d) && is_point(h) && is_point(w);
+  kernel->name_ = format("conv{}{}x{}{}", node.inputs[0].shape.rank() == 5 ? format("{}x", d.kernel) : "", h.kernel,
+                         w.kernel, kernel->plain_input_ ? "_plain" : "");
 
   const int64_t group_inputs = shape.channels / shape.group, group_outputs = shape.outputs / shape.group;
-  const int64_t taps = h.kernel * w.kernel;
+  const int64_t taps = d.kernel * h.kernel * w.kernel;
   const int64_t units = kernel->plain_input_ ? group_inputs : round_up(group_inputs, 8);
   const int64_t floats_per_block = units * taps * 8;
   kernel->tiles_ = output_tiles((group_outputs + 7) / 8, floats_per_block);
@@ -131,7 +140,7 @@ void DirectConv::choose_padding() {
   const bool pads = height > h.in || width > w.in;
   constexpr int64_t kMostBytes = 1024 * 1024;
   padded_ = pads && !plain_input_ && w.out > 0 && w.out <= 32 && height <= 4 * w.out + 64 && width <= kMostPad &&
-            shape_.batch * shape_.in_blocks() * 32 * height * width <= kMostBytes;
+            shape_.batch * shape_.in_blocks() * 32 * shape_.d.in * height * width <= kMostBytes;
   if (!padded_) return;
   h.in = height;
   w.in = width;
@@ -140,13 +149,13 @@ void DirectConv::choose_padding() {
 
 void DirectConv::copy_padded(ThreadPool& pool, const float* x, float* padded) const {
   const int64_t top = unpadded_h_.pad_begin, left = unpadded_w_.pad_begin, width = shape_.w.in * 8;
-  const int64_t row_floats = unpadded_w_.in * 8;
+  const int64_t row_floats = unpadded_w_.in * 8, slice = shape_.h.in * shape_.w.in;
   // A vector copied takes as long as about ten products.
-  pool.parallel_for(shape_.batch * shape_.in_blocks(), grain_of(10 * shape_.in_pixels()),
+  pool.parallel_for(shape_.batch * shape_.in_blocks() * shape_.d.in, grain_of(10 * slice),
                     [&](int64_t begin, int64_t end) {
                       for (int64_t plane = begin; plane < end; ++plane) {
                         const float* from = x + plane * unpadded_h_.in * row_floats;
-                        float* to = padded + plane * shape_.in_pixels() * 8;
+                        float* to = padded + plane * slice * 8;
                         for (int64_t row = 0; row < shape_.h.in; ++row, to += width) {
                           if (row < top || row >= top + unpadded_h_.in) {
                             std::fill_n(to, width, 0.0f);
@@ -162,7 +171,7 @@ void DirectConv::copy_padded(ThreadPool& pool, const float* x, float* padded) co
 
 void DirectConv::choose_regions(int threads) {
   const int64_t group_inputs = shape_.channels / shape_.group;
-  const int64_t taps = shape_.h.kernel * shape_.w.kernel;
+  const int64_t taps = shape_.h.kernel * shape_.w.kernel;  // of a pass, which has one slice of the window
   const int64_t panel_bytes = conv_table().panel_bytes;
   const int64_t unit_bytes = taps * tiles_[0].width * 8 * 4 * (plain_input_ ? 1 : 8);
   const int64_t units = plain_input_ ? group_inputs : (group_inputs + 7) / 8;
@@ -177,14 +186,15 @@ void DirectConv::choose_regions(int threads) {
                                                            : 320 * 1024;
   const int64_t pixel_bytes = group_inputs * 4 * shape_.h.stride * shape_.w.stride;
   const int64_t pixels = std::clamp<int64_t>(input_bytes / pixel_bytes, 48, 480) / 12 * 12;
-  const int64_t extent = std::max<int64_t>(1, point_ ? shape_.out_pixels() : shape_.h.out);
+  const int64_t extent = std::max<int64_t>(1, point_ ? shape_.out_pixels() : out_rows());
   range_size_ = point_ ? pixels : std::max<int64_t>(1, pixels / std::max<int64_t>(1, shape_.w.out));
   // Equal ranges: a small last one would read all the weights for a few pixels.
   const int64_t count = (extent + range_size_ - 1) / range_size_;
   range_size_ = (extent + count - 1) / count;
   if (point_ && count > 1) range_size_ = round_up(range_size_, 12);
   tiles_a_chunk_ = static_cast<int64_t>(tiles_.size());
-  const int64_t vectors = shape_.batch * shape_.out_pixels() * shape_.out_blocks() * group_inputs * taps;
+  const int64_t vectors =
+      shape_.batch * shape_.out_pixels() * shape_.out_blocks() * group_inputs * taps * shape_.d.kernel;
   if (threads > 1) {
     const int64_t wanted = std::min<int64_t>(4 * threads, vectors / grain_of(1));
     const int64_t tiles = static_cast<int64_t>(tiles_.size()), smallest = point_ ? 24 : 1;
@@ -206,7 +216,25 @@ void DirectConv::choose_regions(int threads) {
 
 void DirectConv::run_range(const float* x, const float* residual, const float* bias, float* y, PixelRange range,
                            const OutputTile& tile) const {
-  const WindowAxis &h = shape_.h, &w = shape_.w;
+  float* out = y + tile.block * shape_.out_pixels() * 8;
+  const float* add = residual == nullptr ? nullptr : residual + tile.block * shape_.out_pixels() * 8;
+  if (point_) {
+    run_slice(x, add, bias, out, 0, range, tile);
+  } else {
+    const int64_t rows = shape_.h.out, slice_floats = rows * shape_.w.out * 8;
+    for (int64_t slice = range.begin / rows; slice * rows < range.end; ++slice) {
+      const PixelRange part{std::max<int64_t>(0, range.begin - slice * rows), std::min(rows, range.end - slice * rows)};
+      run_slice(x, add == nullptr ? nullptr : add + slice * slice_floats, bias, out + slice * slice_floats, slice, part,
+                tile);
+    }
+  }
+  if (!clamps_) finish(add, out, range, tile);
+}
+
+// `y` and `residual` are the slice's. A pass adds the products of some input channels and of one slice of the window.
+void DirectConv::run_slice(const float* x, const float* residual, const float* bias, float* y, int64_t slice,
+                           PixelRange part, const OutputTile& tile) const {
+  const WindowAxis &d = shape_.d, &h = shape_.h, &w = shape_.w;
   const int64_t step = plain_input_ ? 1 : 8;  // floats from one pixel to the next
   const int64_t group_inputs = shape_.channels / shape_.group;
   const int64_t units = plain_input_ ? group_inputs : (group_inputs + 7) / 8;
@@ -218,50 +246,53 @@ void DirectConv::run_range(const float* x, const float* residual, const float* b
   run.x_block = shape_.in_pixels() * step;
   run.w_col = tile.width * 8 * step;
   run.w_row = run.w_col * w.kernel;
-  run.w_block = run.w_row * h.kernel;
-  run.w_ahead = large_weights_ ? std::min(units, blocks_a_pass_) * run.w_block : 0;
+  const int64_t w_depth = run.w_row * h.kernel;
+  run.w_block = w_depth * d.kernel;
+  run.w_ahead = large_weights_ ? (units > blocks_a_pass_ ? blocks_a_pass_ * run.w_block : w_depth) : 0;
   run.y_block = shape_.out_pixels() * 8;
-  float* out = y + tile.block * run.y_block;
-  const float* add = residual == nullptr ? nullptr : residual + tile.block * run.y_block;
 
-  for (int64_t unit = 0; unit < units; unit += blocks_a_pass_) {
-    const int64_t end = std::min(units, unit + blocks_a_pass_);
-    const bool first = unit == 0, last = end == units;
-    run.bias = first ? bias + tile.block * 8 : nullptr;
-    run.low = last && clamps_ ? clamp_low(epilogue_) : -kInfinity;
-    run.high = last && clamps_ ? clamp_high(epilogue_) : kInfinity;
-    const float* before = first && !epilogue_.residual_after ? add : nullptr;
-    const float* after = last && clamps_ && epilogue_.residual_after ? add : nullptr;
-    auto run_span = [&](const WindowSpan& span) {
-      const int64_t row = span.row * h.stride - h.pad_begin + span.rows.first * h.dilation;
-      const int64_t col = span.col * w.stride - w.pad_begin + span.cols.first * w.dilation;
-      const bool any = span.rows.count > 0 && span.cols.count > 0;
-      run.x = any ? x + unit * run.x_block + (row * w.in + col) * step : x;
-      run.w = weights_.get() + tile.weights + unit * run.w_block + span.rows.first * run.w_row +
-              span.cols.first * run.w_col;
-      run.x_pixel = (span.down ? h.stride * w.in : w.stride) * step;
-      run.x_col = w.dilation * step;
-      run.x_row = h.dilation * w.in * step;
-      run.rows = span.rows.count;
-      run.cols = span.cols.count;
-      run.blocks = any ? std::min(end, full_units) - unit : 0;
-      run.tail = any && end > full_units ? group_inputs % 8 : 0;
-      const int64_t at = (span.row * w.out + span.col) * 8;
-      run.y = out + at;
-      run.residual_before = before == nullptr ? nullptr : before + at;
-      run.residual_after = after == nullptr ? nullptr : after + at;
-      run.y_pixel = span.down ? w.out * 8 : 8;
-      run.pixels = span.count;
-      run_tile(run);
-    };
-    if (point_) {
-      const TapRange one{0, 1};
-      run_span({0, range.begin, range.end - range.begin, false, one, one});
-    } else {
-      for_spans(h, w, range.begin, range.end, run_span);
+  const TapRange depths = taps_of(d, slice);
+  for (int64_t k = 0; k < std::max<int64_t>(1, depths.count); ++k) {
+    const int64_t tap = depths.first + k;
+    const int64_t x_row = (slice * d.stride - d.pad_begin + tap * d.dilation) * h.in;  // the first of the slice
+    for (int64_t unit = 0; unit < units; unit += blocks_a_pass_) {
+      const int64_t end = std::min(units, unit + blocks_a_pass_);
+      const bool first = k == 0 && unit == 0, last = k + 1 >= depths.count && end == units;
+      run.bias = first ? bias + tile.block * 8 : nullptr;
+      run.low = last && clamps_ ? clamp_low(epilogue_) : -kInfinity;
+      run.high = last && clamps_ ? clamp_high(epilogue_) : kInfinity;
+      const float* before = first && !epilogue_.residual_after ? residual : nullptr;
+      const float* after = last && clamps_ && epilogue_.residual_after ? residual : nullptr;
+      auto run_span = [&](const WindowSpan& span) {
+        const int64_t row = span.row * h.stride - h.pad_begin + span.rows.first * h.dilation;
+        const int64_t col = span.col * w.stride - w.pad_begin + span.cols.first * w.dilation;
+        const bool any = depths.count > 0 && span.rows.count > 0 && span.cols.count > 0;
+        run.x = any ? x + unit * run.x_block + ((x_row + row) * w.in + col) * step : x;
+        run.w = weights_.get() + tile.weights + unit * run.w_block + tap * w_depth + span.rows.first * run.w_row +
+                span.cols.first * run.w_col;
+        run.x_pixel = (span.down ? h.stride * w.in : w.stride) * step;
+        run.x_col = w.dilation * step;
+        run.x_row = h.dilation * w.in * step;
+        run.rows = span.rows.count;
+        run.cols = span.cols.count;
+        run.blocks = any ? std::min(end, full_units) - unit : 0;
+        run.tail = any && end > full_units ? group_inputs % 8 : 0;
+        const int64_t at = (span.row * w.out + span.col) * 8;
+        run.y = y + at;
+        run.residual_before = before == nullptr ? nullptr : before + at;
+        run.residual_after = after == nullptr ? nullptr : after + at;
+        run.y_pixel = span.down ? w.out * 8 : 8;
+        run.pixels = span.count;
+        run_tile(run);
+      };
+      if (point_) {
+        const TapRange one{0, 1};
+        run_span({0, part.begin, part.end - part.begin, false, one, one});
+      } else {
+        for_spans(h, w, part.begin, part.end, run_span);
+      }
     }
   }
-  if (!clamps_) finish(add, out, range, tile);
 }
 
 // The activations that are not clamps, over what was just stored.
@@ -288,7 +319,7 @@ Status DirectConv::run(KernelContext& context) const {
     copy_padded(*context.pool, x, padded);
     x = padded;
   }
-  const int64_t extent = point_ ? shape_.out_pixels() : shape_.h.out;
+  const int64_t extent = point_ ? shape_.out_pixels() : out_rows();
   const int64_t ranges = (extent + range_size_ - 1) / range_size_;
   const int64_t tiles = static_cast<int64_t>(tiles_.size());
   const int64_t tile_chunks = (tiles + tiles_a_chunk_ - 1) / tiles_a_chunk_;
@@ -317,7 +348,7 @@ Status DirectConv::run(KernelContext& context) const {
 }  // namespace
 
 Status match_conv_direct(const KernelNode& node) {
-  TENON_TRY_ASSIGN(const ConvShape shape, conv_shape(node));
+  TENON_TRY_ASSIGN(const ConvShape shape, conv_shape(node, 3));
   TENON_UNSUPPORTED_IF(node.constants[1] == nullptr, "The weights are not constant.");
   if (node.inputs[0].layout == Layout::kPlain)
     TENON_UNSUPPORTED_IF(shape.group != 1, "Plain input is served with one group only, not {}.", shape.group);

@@ -27,7 +27,7 @@ OutputRange interior_of(const WindowAxis& axis) {
 
 namespace {
 
-// The window of one or two axes as h and w. Sizes up to the limits keep every product of offsets far from overflow.
+// The window of up to three axes as d, h and w. Sizes up to the limits keep every product of offsets far from overflow.
 Status set_axes(const Window& window, ConvShape& shape) {
   for (const WindowAxis& axis : window.axes) {
     TENON_UNSUPPORTED_IF(axis.stride > kMostStride || axis.dilation > kMostStride || axis.kernel > kMostPad,
@@ -36,17 +36,18 @@ Status set_axes(const Window& window, ConvShape& shape) {
     TENON_UNSUPPORTED_IF(axis.pad_begin > kMostPad || axis.pad_end > kMostPad, "Pads ({}, {}) are beyond {}.",
                          axis.pad_begin, axis.pad_end, kMostPad);
   }
-  shape.h = window.rank() == 2 ? window.axes.front() : WindowAxis{};
+  const size_t rank = window.axes.size();
+  shape.d = rank > 2 ? window.axes[rank - 3] : WindowAxis{};
+  shape.h = rank > 1 ? window.axes[rank - 2] : WindowAxis{};
   shape.w = window.axes.back();
   return {};
 }
 
 // The kernels split their work by these sizes, so none of them may be 0.
 Status refuse_empty(const ConvShape& shape) {
-  const WindowAxis &h = shape.h, &w = shape.w;
-  TENON_UNSUPPORTED_IF(shape.batch == 0 || h.in == 0 || w.in == 0 || h.out == 0 || w.out == 0,
-                       "{} images of {}x{} to {}x{} need the reference kernel: a size is 0.", shape.batch, h.in, w.in,
-                       h.out, w.out);
+  TENON_UNSUPPORTED_IF(shape.batch == 0 || shape.in_pixels() == 0 || shape.out_pixels() == 0,
+                       "{} images of {} to {} pixels need the reference kernel: a size is 0.", shape.batch,
+                       shape.in_pixels(), shape.out_pixels());
   return {};
 }
 
@@ -56,11 +57,12 @@ void lay_along_w(ConvShape& shape) {
   if (w.in == 1 && w.out == 1 && w.kernel == 1 && w.pad_begin == 0) std::swap(shape.h, shape.w);
 }
 
-Result<ConvDesc> read_float_conv(const KernelNode& node) {
+Result<ConvDesc> read_float_conv(const KernelNode& node, int most_spatial) {
   const TensorSpec &x = node.inputs[0], &w = node.inputs[1], &y = node.outputs[0];
   TENON_UNSUPPORTED_IF(x.type != DataType::kFloat || w.type != DataType::kFloat,
                        "Only float32 is served, not {} and {}.", data_type_name(x.type), data_type_name(w.type));
-  TENON_UNSUPPORTED_IF(x.shape.rank() != 3 && x.shape.rank() != 4, "Rank {} is not 3 or 4.", x.shape.rank());
+  TENON_UNSUPPORTED_IF(x.shape.rank() < 3 || x.shape.rank() > 2 + most_spatial, "Rank {} is not 3 to {}.",
+                       x.shape.rank(), 2 + most_spatial);
   TENON_TRY_ASSIGN(ConvDesc conv, read_conv(*node.node, x.shape, w.shape));
   TENON_INVALID_IF(!(conv.output() == y.shape), "The output is {}, not {}.", conv.output().to_string(),
                    y.shape.to_string());
@@ -69,8 +71,8 @@ Result<ConvDesc> read_float_conv(const KernelNode& node) {
 
 }  // namespace
 
-Result<ConvShape> conv_shape(const KernelNode& node) {
-  TENON_TRY_ASSIGN(const ConvDesc conv, read_float_conv(node));
+Result<ConvShape> conv_shape(const KernelNode& node, int most_spatial) {
+  TENON_TRY_ASSIGN(const ConvDesc conv, read_float_conv(node, most_spatial));
   ConvShape shape{.batch = conv.batch, .channels = conv.channels, .outputs = conv.outputs, .group = conv.group};
   TENON_TRY(set_axes(conv.window, shape));
   TENON_TRY(refuse_empty(shape));
@@ -79,7 +81,7 @@ Result<ConvShape> conv_shape(const KernelNode& node) {
 }
 
 Result<ConvShape> transpose_shape(const KernelNode& node) {
-  TENON_TRY_ASSIGN(const ConvDesc conv, read_float_conv(node));
+  TENON_TRY_ASSIGN(const ConvDesc conv, read_float_conv(node, 2));
   TENON_UNSUPPORTED_IF(conv.spatial() != 2, "{} spatial dimensions are not 2.", conv.spatial());
   TENON_UNSUPPORTED_IF(conv.group != 1, "There are {} groups.", conv.group);
   for (const WindowAxis& axis : conv.window.axes)

@@ -1,5 +1,5 @@
-// Convolutions and pools of one or two spatial dimensions as the kernels of the blocked layout take them: rows,
-// columns, taps, epilogue.
+// Convolutions of up to three spatial dimensions, and pools of one or two, as the kernels of the blocked layout take
+// them: slices, rows, columns, taps, epilogue.
 #pragma once
 
 #include <algorithm>
@@ -29,17 +29,18 @@ OutputRange interior_of(const WindowAxis& axis);
 
 struct ConvShape {
   int64_t batch = 1, channels = 0, outputs = 0, group = 1;
+  WindowAxis d;  // depth; a single slice where there are fewer than three spatial dimensions
   WindowAxis h, w;
 
   int64_t in_blocks() const { return (channels + 7) / 8; }
   int64_t out_blocks() const { return (outputs + 7) / 8; }
-  int64_t in_pixels() const { return h.in * w.in; }
-  int64_t out_pixels() const { return h.out * w.out; }
+  int64_t in_pixels() const { return d.in * h.in * w.in; }
+  int64_t out_pixels() const { return d.out * h.out * w.out; }
 };
 
-// Conv of 1 or 2 spatial dimensions (ONNX or tenon): the others are refused, and so are empty batches and images.
-// One-dimensional ones lie along w.
-Result<ConvShape> conv_shape(const KernelNode& node);
+// Conv of 1 to `most_spatial` spatial dimensions, which are at most 3 (ONNX or tenon): the others are refused, and so
+// are empty batches and images. One-dimensional ones lie along w.
+Result<ConvShape> conv_shape(const KernelNode& node, int most_spatial = 2);
 // ConvTranspose of 2 spatial dimensions, one group and no dilation likewise.
 Result<ConvShape> transpose_shape(const KernelNode& node);
 // MaxPool and AveragePool likewise; channels == outputs == group.
