@@ -55,6 +55,8 @@ template <int J>
 void run_plain(const ConvRun& run) {
   ConvRun plain = run;
   plain.block_channels = 1;
+  // The taps of a row lie side by side, as the channels of a block do.
+  if (run.x_col == 1) std::swap(plain.block_channels, plain.cols);
   run_tiles<J, Source::kStrided>(plain);
 }
 #else

@@ -17,11 +17,8 @@ inline constexpr int64_t kConvPanelBytes = 256 * 1024;
 
 enum class Source { kDense, kStrided };
 
-// Pixels a tile. Strided ones need an address register for every three of them; 8 fill the pipelines of both units.
-constexpr int most_pixels(int width, Source source) {
-  if (width > 4) return source == Source::kDense ? 9 : 6;
-  return source == Source::kDense ? 14 : 8;
-}
+// Pixels a tile: as many as the registers hold, so that the loops around them and the stores cost little.
+constexpr int most_pixels(int width, Source) { return width > 4 ? 9 : 14; }
 
 // A tile whose result is added to something: `sums` holds `width` vectors of eight for each pixel.
 __attribute__((noinline)) inline void finish_tile(const ConvRun& run, const float* sums, int64_t first, int pixels,
