@@ -189,7 +189,7 @@ void DirectConv::choose_regions(int threads) {
   const int64_t extent = std::max<int64_t>(1, point_ ? shape_.out_pixels() : out_rows());
   range_size_ = point_ ? pixels : std::max<int64_t>(1, pixels / std::max<int64_t>(1, shape_.w.out));
   // Equal ranges: a small last one would read all the weights for a few pixels.
-  const int64_t count = (extent + range_size_ - 1) / range_size_;
+  const int64_t count = std::max<int64_t>(1, (extent + range_size_ / 3) / range_size_);
   range_size_ = (extent + count - 1) / count;
   if (point_ && count > 1) range_size_ = round_up(range_size_, 12);
   tiles_a_chunk_ = static_cast<int64_t>(tiles_.size());
@@ -242,22 +242,25 @@ void DirectConv::run_slice(const float* x, const float* residual, const float* b
   const auto* table = plain_input_ ? conv_table().run_plain : conv_table().run;
   const auto run_tile = table[tile.width - 1];
 
+  const TapRange depths = taps_of(d, slice);
+  // A single block of input channels leaves its place in the kernel's loops to the slices of the window: one pass.
+  const bool joined = units == 1 && full_units == 1;
+  const int64_t passes = joined ? 1 : std::max<int64_t>(1, depths.count);
   ConvRun run;
-  run.x_block = shape_.in_pixels() * step;
+  run.x_block = (joined ? d.dilation * h.in * w.in : shape_.in_pixels()) * step;
   run.w_col = tile.width * 8 * step;
   run.w_row = run.w_col * w.kernel;
   const int64_t w_depth = run.w_row * h.kernel;
-  run.w_block = w_depth * d.kernel;
+  run.w_block = joined ? w_depth : w_depth * d.kernel;
   run.w_ahead = large_weights_ ? (units > blocks_a_pass_ ? blocks_a_pass_ * run.w_block : w_depth) : 0;
   run.y_block = shape_.out_pixels() * 8;
 
-  const TapRange depths = taps_of(d, slice);
-  for (int64_t k = 0; k < std::max<int64_t>(1, depths.count); ++k) {
+  for (int64_t k = 0; k < passes; ++k) {
     const int64_t tap = depths.first + k;
     const int64_t x_row = (slice * d.stride - d.pad_begin + tap * d.dilation) * h.in;  // the first of the slice
     for (int64_t unit = 0; unit < units; unit += blocks_a_pass_) {
       const int64_t end = std::min(units, unit + blocks_a_pass_);
-      const bool first = k == 0 && unit == 0, last = k + 1 >= depths.count && end == units;
+      const bool first = k == 0 && unit == 0, last = k + 1 == passes && end == units;
       run.bias = first ? bias + tile.block * 8 : nullptr;
       run.low = last && clamps_ ? clamp_low(epilogue_) : -kInfinity;
       run.high = last && clamps_ ? clamp_high(epilogue_) : kInfinity;
@@ -275,7 +278,7 @@ void DirectConv::run_slice(const float* x, const float* residual, const float* b
         run.x_row = h.dilation * w.in * step;
         run.rows = span.rows.count;
         run.cols = span.cols.count;
-        run.blocks = any ? std::min(end, full_units) - unit : 0;
+        run.blocks = !any ? 0 : joined ? depths.count : std::min(end, full_units) - unit;
         run.tail = any && end > full_units ? group_inputs % 8 : 0;
         const int64_t at = (span.row * w.out + span.col) * 8;
         run.y = y + at;
