@@ -61,11 +61,19 @@ LayoutChoice all_plain(const KernelNode& node) { return Question(node).choice();
 
 bool is_conv(const Node& node) { return node.op_type == "Conv" || node.op_type == "ConvTranspose"; }
 
+bool has_point_window(const Shape& weights) {
+  return std::all_of(weights.begin() + std::min(weights.rank(), 2), weights.end(),
+                     [](int64_t size) { return size == 1; });
+}
+
 LayoutChoice choose_conv(const KernelNode& node) {
   const TensorSpec& x = node.inputs[0];
   if (x.shape.rank() < 3) return all_plain(node);
   const int64_t channels = x.shape[1], outputs = node.outputs[0].shape.rank() > 1 ? node.outputs[0].shape[1] : 0;
   const bool blocked_now = x.layout == Layout::kBlocked8;
+  // A window of one element over plain volumes is a product of the channels as they lie: there and back would cost
+  // more.
+  if (x.shape.rank() > 4 && !blocked_now && has_point_window(node.inputs[1].shape)) return all_plain(node);
   Question question(node);
   question.input_unless_constant(3, Layout::kBlocked8);
   if (node.node->op_type == "ConvTranspose") {

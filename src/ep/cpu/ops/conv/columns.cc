@@ -67,13 +67,23 @@ class ConvColumns final : public Kernel {
   void run_tile(const KernelContext& context, int64_t group, int64_t first, float* columns) const {
     const int64_t outputs = std::min(tile_, out_count_ - first), rows = conv_.group_outputs();
     const int64_t of_image = group % conv_.group;
-    fill(context.input<float>(0) + group * conv_.group_channels() * in_count_, first, outputs, columns);
+    const float* const x = context.input<float>(0) + group * conv_.group_channels() * in_count_;
+    const bool plain = same_ && taps_ == 1;  // the channels are the right side as they lie
+    const bool packs = !plain || !gemm_takes_plain(rows, outputs, depth_, false);
+    if (packs && plain) {
+      gemm_table().pack(x + first, in_count_, 1, depth_, outputs, 0, gemm_panels(outputs), columns);
+    } else if (packs) {
+      fill(x, first, outputs, columns);
+    }
     float* const y = context.output<float>(0) + group * rows * out_count_ + first;
     const float* const weights = weights_ ? reinterpret_cast<const float*>(weights_.get()) : context.input<float>(1);
     gemm_table().run({.a = weights + of_image * rows * depth_,
                       .lda = depth_,
-                      .b = columns,
+                      .b = packs ? columns : nullptr,
                       .panel_stride = depth_ * kGemmPanel,
+                      .plain_b = packs ? nullptr : x + first,
+                      .row_stride = in_count_,
+                      .column_stride = 1,
                       .c = y,
                       .ldc = out_count_,
                       .m = rows,
