@@ -1,6 +1,7 @@
 #include "ep/cpu/simd/norm.h"
 
 #include "ep/cpu/simd/math8.h"
+#include "ep/cpu/simd/transpose8.h"
 
 namespace tenon::cpu::TENON_ISA_NAMESPACE {
 
@@ -202,7 +203,8 @@ struct Reducer {
   static constexpr float kStart = kReduction == Reduction::kMax   ? -kInfinity
                                   : kReduction == Reduction::kMin ? kInfinity
                                                                   : 0;
-  static TENON_INLINE FW take(FW sum, FW x) {
+  template <typename F>
+  static TENON_INLINE F take(F sum, F x) {
     if constexpr (kReduction == Reduction::kMax) return max_or_nan8(sum, x);
     if constexpr (kReduction == Reduction::kMin) return min_or_nan8(sum, x);
     if constexpr (kReduction == Reduction::kSumSquare || kReduction == Reduction::kL2) return fma8(x, x, sum);
@@ -219,34 +221,69 @@ struct Reducer {
     if constexpr (kReduction == Reduction::kMin) return minimum_or_nan8(a);
     return sum8(a);
   }
-  static TENON_INLINE FW finish(FW a, float count) {
-    if constexpr (kReduction == Reduction::kMean) return a / set_wide(count);
+  template <typename F>
+  static TENON_INLINE F finish(F a, float count) {
+    if constexpr (kReduction == Reduction::kMean) return a / splat<F>(count);
     if constexpr (kReduction == Reduction::kL2) return sqrt8(a);
     return a;
   }
 };
 
-// Rows of which a vector would be half empty: one element of each of kWide rows is a vector.
-constexpr int64_t kShortRow = 8;
+// Rows so short that joining the lanes of a vector would take longer than bringing one element of each of eight rows
+// into one.
+#ifdef __AVX__
+constexpr int64_t kShortRow = 24;
 
+// Eight rows. Reads a vector from the last one's begin on even where n is less.
 template <Reduction kReduction>
 void reduce_short_rows(const float* x, float* y, int64_t n) {
   using R = Reducer<kReduction>;
-  alignas(64) float turned[kShortRow][kWide];
-  for (int64_t j = 0; j < kWide; ++j)
-    for (int64_t p = 0; p < n; ++p) turned[p][j] = x[j * n + p];
-  FW a = set_wide(R::kStart);
-  for (int64_t p = 0; p < n; ++p) a = R::take(a, load_wide(turned[p]));
-  store_wide(y, R::finish(a, static_cast<float>(n)));
+  F8 sum = splat<F8>(R::kStart);
+  for (int64_t first = 0; first < n; first += 8) {
+    // The last elements are those at the end of a whole vector.
+    const int64_t at = n < 8 ? 0 : least(first, n - 8);
+    __m256 columns[8];
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; ++i) columns[i] = _mm256_loadu_ps(x + i * n + at);
+    transpose8(columns);
+    if (at == first && n - at >= 8) {
+#pragma GCC unroll 8
+      for (int i = 0; i < 8; ++i) sum = R::take(sum, F8{hn::Vec<DF>{columns[i]}});
+    } else {
+      for (int64_t i = first - at; i < n - at; ++i) sum = R::take(sum, F8{hn::Vec<DF>{columns[i]}});
+    }
+  }
+  store8(y, R::finish(sum, static_cast<float>(n)));
+}
+#else
+constexpr int64_t kShortRow = 8;
+#endif
+
+// Up to eight rows, with sums in the same order.
+template <Reduction kReduction>
+void reduce_last_short_rows(const float* x, float* y, int64_t rows, int64_t n) {
+  using R = Reducer<kReduction>;
+  alignas(64) float columns[kShortRow][8] = {};
+  for (int64_t j = 0; j < rows; ++j)
+    for (int64_t p = 0; p < n; ++p) columns[p][j] = x[j * n + p];
+  F8 sum = splat<F8>(R::kStart);
+  for (int64_t p = 0; p < n; ++p) sum = R::take(sum, load8(columns[p]));
+  store_part8(y, rows, R::finish(sum, static_cast<float>(n)));
 }
 
 template <Reduction kReduction>
 void reduce_rows_as(const float* x, float* y, int64_t rows, int64_t n) {
   using R = Reducer<kReduction>;
-  int64_t row = 0;
-  for (; n <= kShortRow && row + kWide <= rows; row += kWide, x += kWide * n)
-    reduce_short_rows<kReduction>(x, y + row, n);
-  for (; row < rows; ++row, x += n) {
+  if (n <= kShortRow) {
+    int64_t row = 0;
+#ifdef __AVX__
+    for (; (rows - row) * n >= 7 * n + (n > 8 ? n : 8); row += 8)
+      reduce_short_rows<kReduction>(x + row * n, y + row, n);
+#endif
+    for (; row < rows; row += 8) reduce_last_short_rows<kReduction>(x + row * n, y + row, least(8, rows - row), n);
+    return;
+  }
+  for (int64_t row = 0; row < rows; ++row, x += n) {
     FW a = set_wide(R::kStart), b = a, c = a, d = a;
     int64_t i = 0;
     for (; i + 4 * kWide <= n; i += 4 * kWide) {

@@ -3,7 +3,10 @@
 
 #include <algorithm>
 #include <array>
+#include <type_traits>
 
+#include "ep/cpu/simd/convert.h"
+#include "ep/cpu/simd/elementwise.h"
 #include "ep/cpu/simd/lines.h"
 #include "ep/cpu/simd/norm.h"
 #include "ops/reduce.h"
@@ -61,8 +64,8 @@ T extreme_of_row(const T* x, int64_t length) {
   return result;
 }
 
-// Rows of which a vector would be half empty.
-constexpr int64_t kShortRow = 8;
+// Rows that become columns: joining the lanes of vectors takes longer.
+constexpr int64_t kShortRow = 32;
 
 template <typename T>
 int64_t arg_of_row(const T* x, int64_t length, bool largest, bool last) {
@@ -135,11 +138,17 @@ void arg_columns(const T* x, const ArgReduceDesc& desc, int64_t inner, int64_t c
 // Short rows become columns.
 template <typename T>
 void arg_of_short_rows(const T* x, const ArgReduceDesc& desc, int64_t rows, int64_t* y) {
+  using Bits = std::conditional_t<sizeof(T) == 4, uint32_t, uint16_t>;
   std::array<T, kShortRow * kColumns> turned;
   for (int64_t row = 0; row < rows; row += kColumns) {
     const int64_t columns = std::min(kColumns, rows - row);
-    for (int64_t k = 0; k < desc.length; ++k)
-      for (int64_t j = 0; j < columns; ++j) turned[k * kColumns + j] = x[(row + j) * desc.length + k];
+    const auto* const from = reinterpret_cast<const Bits*>(x + row * desc.length);
+    auto* const to = reinterpret_cast<Bits*>(turned.data());
+    if constexpr (sizeof(T) == 4) {
+      eltwise_table().transpose32(from, desc.length, to, kColumns, columns, desc.length);
+    } else {
+      convert_table().transpose16(from, desc.length, to, kColumns, columns, desc.length);
+    }
     arg_columns(turned.data(), desc, kColumns, columns, y + row);
   }
 }
