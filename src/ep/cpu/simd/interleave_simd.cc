@@ -50,34 +50,50 @@ void together(const T* src, int64_t src_stride, T* dst, int64_t n) {
     for (int64_t c = 0; c < kCount; ++c) dst[kCount * i + c] = src[c * src_stride + i];
 }
 
-// Sixteen rows of eight bytes become eight rows of sixteen. Interleaving the first half of all bytes with the second
-// one rotates the bits of each byte's place by one, and rows and columns change places after four such rounds.
-TENON_INLINE void transpose16x8(const uint8_t* src, int64_t src_stride, uint8_t* dst, int64_t dst_stride) {
+// kRows (8 or 16) rows of eight bytes become eight rows of so many. Interleaving the first half of all bytes with the
+// second one rotates the bits of each byte's place by one, and rows and columns change places after as many such rounds
+// as a row's number has bits.
+template <int kRows>
+TENON_INLINE void transpose_bytes(const uint8_t* src, int64_t src_stride, uint8_t* dst, int64_t dst_stride) {
+  constexpr int kPairs = kRows / 2;
   const hn::FixedTag<uint8_t, 8> half;
   const hn::FixedTag<uint8_t, 16> d;
-  hn::Vec<decltype(d)> a[8], b[8];
+  hn::Vec<decltype(d)> a[kPairs], b[kPairs];
   TENON_UNROLL
-  for (int i = 0; i < 8; ++i)
+  for (int i = 0; i < kPairs; ++i)
     a[i] = hn::Combine(d, hn::LoadU(half, src + (2 * i + 1) * src_stride), hn::LoadU(half, src + 2 * i * src_stride));
   const auto round = [&](const auto& from, auto& to) {
     TENON_UNROLL
-    for (int i = 0; i < 4; ++i) {
-      to[2 * i] = hn::InterleaveLower(d, from[i], from[i + 4]);
-      to[2 * i + 1] = hn::InterleaveUpper(d, from[i], from[i + 4]);
+    for (int i = 0; i < kPairs / 2; ++i) {
+      to[2 * i] = hn::InterleaveLower(d, from[i], from[i + kPairs / 2]);
+      to[2 * i + 1] = hn::InterleaveUpper(d, from[i], from[i + kPairs / 2]);
     }
   };
   round(a, b);
   round(b, a);
   round(a, b);
-  round(b, a);
-  TENON_UNROLL
-  for (int i = 0; i < 8; ++i) hn::StoreU(a[i], d, dst + i * dst_stride);
+  if constexpr (kRows == 16) {
+    round(b, a);
+    TENON_UNROLL
+    for (int i = 0; i < 8; ++i) hn::StoreU(a[i], d, dst + i * dst_stride);
+  } else {
+    TENON_UNROLL
+    for (int i = 0; i < 4; ++i) {
+      hn::StoreU(hn::LowerHalf(half, b[i]), half, dst + 2 * i * dst_stride);
+      hn::StoreU(hn::UpperHalf(half, b[i]), half, dst + (2 * i + 1) * dst_stride);
+    }
+  }
 }
 
 void transpose8(const uint8_t* src, int64_t src_stride, uint8_t* dst, int64_t dst_stride, int64_t rows,
                 int64_t columns) {
+  if (rows < 16) {
+    transpose_blocks(src, src_stride, dst, dst_stride, rows, columns, 8, 8,
+                     [&](const uint8_t* from, uint8_t* to) { transpose_bytes<8>(from, src_stride, to, dst_stride); });
+    return;
+  }
   transpose_blocks(src, src_stride, dst, dst_stride, rows, columns, 16, 8,
-                   [&](const uint8_t* from, uint8_t* to) { transpose16x8(from, src_stride, to, dst_stride); });
+                   [&](const uint8_t* from, uint8_t* to) { transpose_bytes<16>(from, src_stride, to, dst_stride); });
 }
 
 void fill(const uint8_t* pattern, uint8_t* y, int64_t n) {
