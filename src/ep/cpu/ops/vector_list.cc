@@ -125,6 +125,7 @@ constexpr KernelEntry kRows[] = {
     {"", "ReduceMean", 1, kAnyVersion, "reduce", &match_reduce_integers, &create_reduce_integers},
     {"", "ReduceMax", 1, kAnyVersion, "reduce", &match_reduce_integers, &create_reduce_integers},
     {"", "ReduceMin", 1, kAnyVersion, "reduce", &match_reduce_integers, &create_reduce_integers},
+    {"", "ReduceProd", 1, kAnyVersion, "reduce", &match_reduce_integers, &create_reduce_integers},
     {"", "ReduceSum", 1, kAnyVersion, "reduce", &match_reduce_doubles, &create_reduce_doubles},
     {"", "ReduceMean", 1, kAnyVersion, "reduce", &match_reduce_doubles, &create_reduce_doubles},
     {"", "ReduceMax", 1, kAnyVersion, "reduce", &match_reduce_doubles, &create_reduce_doubles},

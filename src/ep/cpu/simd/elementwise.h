@@ -1,4 +1,4 @@
-// Elementwise loops of one thread: f32 operators, casts, and 2-D transposes of 4-byte elements.
+// Elementwise loops of one thread: f32 operators, casts, and 2-D transposes of elements of 4 and 8 bytes.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +17,8 @@ struct EltwiseTable {
   void (*binary[kBinaryCount])(const float* a, int64_t a_stride, const float* b, int64_t b_stride, float* y, int64_t n);
   // dst[j * dst_stride + i] = src[i * src_stride + j] for i < rows, j < columns.
   void (*transpose32)(const uint32_t* src, int64_t src_stride, uint32_t* dst, int64_t dst_stride, int64_t rows,
+                      int64_t columns);
+  void (*transpose64)(const uint64_t* src, int64_t src_stride, uint64_t* dst, int64_t dst_stride, int64_t rows,
                       int64_t columns);
   // From integers round to nearest; to integers truncates, and what does not fit becomes the lowest integer.
   void (*float_from_int64)(const int64_t* x, float* y, int64_t n);

@@ -65,6 +65,23 @@ void transpose32(const uint32_t* src, int64_t src_stride, uint32_t* dst, int64_t
                    [&](const float* tile, float* out) { transpose4x4(tile, src_stride, out, dst_stride); });
 }
 
+void transpose64(const uint64_t* src, int64_t src_stride, uint64_t* dst, int64_t dst_stride, int64_t rows,
+                 int64_t columns) {
+  constexpr int kSide = 4;
+  const hn::FixedTag<uint64_t, 2> d;
+  transpose_blocks(src, src_stride, dst, dst_stride, rows, columns, kSide, kSide,
+                   [&](const uint64_t* from, uint64_t* to) {
+                     for (int i = 0; i < kSide; i += 2) {
+                       for (int j = 0; j < kSide; j += 2) {
+                         const auto a = hn::LoadU(d, from + i * src_stride + j);
+                         const auto b = hn::LoadU(d, from + (i + 1) * src_stride + j);
+                         hn::StoreU(hn::InterleaveLower(d, a, b), d, to + j * dst_stride + i);
+                         hn::StoreU(hn::InterleaveUpper(d, a, b), d, to + (j + 1) * dst_stride + i);
+                       }
+                     }
+                   });
+}
+
 template <typename From>
 void float_from(const From* x, float* y, int64_t n) {
   for (int64_t i = 0; i < n; ++i) y[i] = static_cast<float>(x[i]);
@@ -87,6 +104,7 @@ const EltwiseTable eltwise_table = {
     {&binary<Binary::kAdd>, &binary<Binary::kSub>, &binary<Binary::kMul>, &binary<Binary::kDiv>, &binary<Binary::kMax>,
      &binary<Binary::kMin>, &binary<Binary::kPRelu>},
     &transpose32,
+    &transpose64,
     &float_from<int64_t>,
     &float_from<int32_t>,
     &float_from<uint8_t>,

@@ -56,13 +56,15 @@ const Pixels<T>& pixels_of(int64_t count) {
 bool is_pixel(int64_t count) { return count >= kLeastPixel && count <= kLargestPixel; }
 
 template <typename T>
-void transpose(const T* src, int64_t src_stride, T* dst, int64_t dst_stride, int64_t rows, int64_t columns) {
+void transpose_of(const T* src, int64_t src_stride, T* dst, int64_t dst_stride, int64_t rows, int64_t columns) {
   if constexpr (sizeof(T) <= 4) {
     // Images of few channels, and blocks of few pixels.
     if (is_pixel(columns) && src_stride == columns) return pixels_of<T>(columns).apart(src, dst, dst_stride, rows);
     if (is_pixel(rows) && dst_stride == rows) return pixels_of<T>(rows).together(src, src_stride, dst, columns);
   }
-  if constexpr (sizeof(T) == 4) {
+  if constexpr (sizeof(T) == 8) {
+    eltwise_table().transpose64(src, src_stride, dst, dst_stride, rows, columns);
+  } else if constexpr (sizeof(T) == 4) {
     eltwise_table().transpose32(src, src_stride, dst, dst_stride, rows, columns);
   } else if constexpr (sizeof(T) == 2) {
     convert_table().transpose16(src, src_stride, dst, dst_stride, rows, columns);
@@ -78,6 +80,13 @@ void transpose(const T* src, int64_t src_stride, T* dst, int64_t dst_stride, int
 }
 
 }  // namespace
+
+void transpose(size_t element_bytes, const void* src, int64_t src_stride, void* dst, int64_t dst_stride, int64_t rows,
+               int64_t columns) {
+  with_element(element_bytes, [&]<typename T>(T) {
+    transpose_of(static_cast<const T*>(src), src_stride, static_cast<T*>(dst), dst_stride, rows, columns);
+  });
+}
 
 StridedCopy::StridedCopy(size_t element_bytes, std::span<const int64_t> dims, std::span<const int64_t> src_strides,
                          std::span<const int64_t> dst_strides, int64_t src_offset, int64_t dst_offset)
@@ -153,7 +162,7 @@ void StridedCopy::run_inner(const std::byte* src, std::byte* dst) const {
     const auto* const from = reinterpret_cast<const T*>(src);
     auto* const to = reinterpret_cast<T*>(dst);
     if (inner_ == Inner::kTranspose) {
-      transpose(from, inner_src_, to, inner_dst_, inner_dim_, columns_);
+      transpose_of(from, inner_src_, to, inner_dst_, inner_dim_, columns_);
     } else {
       for (int64_t i = 0; i < inner_dim_; ++i) to[i * inner_dst_] = from[i * inner_src_];
     }

@@ -40,6 +40,11 @@ class StridedCopy {
   int64_t columns_ = 1;  // kTranspose
 };
 
+// dst[j * dst_stride + i] = src[i * src_stride + j] for i < rows, j < columns, on this thread. Elements of 1, 2, 4, 8
+// or 16 bytes, by their bits.
+void transpose(size_t element_bytes, const void* src, int64_t src_stride, void* dst, int64_t dst_stride, int64_t rows,
+               int64_t columns);
+
 // Row-major strides of a dense tensor.
 std::array<int64_t, Shape::kMaxRank> dense_strides(const Shape& shape);
 // OK for types whose elements are 1, 2, 4, 8 or 16 bytes.

@@ -4,6 +4,7 @@
 
 #include "ep/cpu/ops/reduce/problem.h"
 #include "ep/cpu/ops/reduce/rows.h"
+#include "ep/cpu/ops/reduce/short_rows.h"
 #include "ep/cpu/ops/vector_kernel.h"
 #include "ep/cpu/simd/doubles.h"
 
@@ -44,8 +45,14 @@ struct Loops {
 
   void run(const Pass& p, const T* x, T* y, ThreadPool& pool) const {
     if (p.inner == 1) {
-      pool.parallel_for(p.outer, std::max<int64_t>(1, kGrain / p.n),
-                        [&](int64_t begin, int64_t end) { rows(x + begin * p.n, y + begin, end - begin, p.n); });
+      pool.parallel_for(p.outer, std::max<int64_t>(1, kGrain / p.n), [&](int64_t begin, int64_t end) {
+        const T* const from = x + begin * p.n;
+        T* const to = y + begin;
+        if (p.n > kShortRow) return rows(from, to, end - begin, p.n);
+        for_short_rows(from, end - begin, p.n, [&](const T* block, int64_t first, int64_t count) {
+          columns(block, to + first, p.n, count, 0, count);
+        });
+      });
       return;
     }
     const int64_t width = std::max<int64_t>(64, kGrain / p.n / 64 * 64);

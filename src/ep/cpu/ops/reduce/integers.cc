@@ -1,5 +1,5 @@
-// ReduceSum, ReduceMean, ReduceMax and ReduceMin of integers: neighbouring elements, or neighbouring results, are
-// folded side by side.
+// ReduceSum, ReduceMean, ReduceProd, ReduceMax and ReduceMin of integers: neighbouring elements, or neighbouring
+// results, are folded side by side.
 #include <algorithm>
 #include <limits>
 #include <type_traits>
@@ -7,6 +7,7 @@
 #include "ep/cpu/ops/loops.h"
 #include "ep/cpu/ops/reduce/problem.h"
 #include "ep/cpu/ops/reduce/rows.h"
+#include "ep/cpu/ops/reduce/short_rows.h"
 #include "ep/cpu/ops/vector_kernel.h"
 #include "ep/cpu/simd/integers.h"
 
@@ -28,6 +29,18 @@ struct Sum {
   static A fold(A a, A b) {  // integers wrap around
     using U = std::make_unsigned_t<A>;
     return static_cast<A>(static_cast<U>(a) + static_cast<U>(b));
+  }
+};
+struct Product {
+  static constexpr WideOp kWide = WideOp::kMul;
+  template <typename A>
+  static A start() {
+    return 1;
+  }
+  template <typename A>
+  static A fold(A a, A b) {
+    using U = std::make_unsigned_t<A>;
+    return static_cast<A>(static_cast<U>(a) * static_cast<U>(b));
   }
 };
 struct Maximum {
@@ -64,9 +77,15 @@ void fold(const T* x, A* y, int64_t n) {
   }
 }
 
+// A mean is cut off. Quotients of integers that float64 holds with a bit to spare are right in it, and take less time.
 template <typename T, typename A>
 T finish(A value, int64_t count, bool mean) {
-  return static_cast<T>(mean ? value / static_cast<A>(count) : value);
+  constexpr int64_t kExact = int64_t{1} << 52;
+  if (!mean) return static_cast<T>(value);
+  const auto wide = static_cast<int64_t>(value);
+  if (wide > -kExact && wide < kExact && count < kExact)
+    return static_cast<T>(static_cast<double>(wide) / static_cast<double>(count));
+  return static_cast<T>(wide / count);
 }
 
 template <typename Op, typename A, typename T>
@@ -96,6 +115,12 @@ void run_pass(const Pass& p, bool mean, const void* from, void* to, ThreadPool& 
   auto* const y = static_cast<T*>(to);
   if (p.inner == 1) {
     pool.parallel_for(p.outer, std::max<int64_t>(1, kGrain / p.n), [&](int64_t begin, int64_t end) {
+      if (p.n <= kShortRow) {
+        for_short_rows(x + begin * p.n, end - begin, p.n, [&](const T* block, int64_t first, int64_t count) {
+          reduce_columns<Op, A>(block, y + begin + first, {.n = p.n, .inner = count}, count, mean);
+        });
+        return;
+      }
       for (int64_t i = begin; i < end; ++i) y[i] = reduce_row<Op, A>(x + i * p.n, p.n, mean);
     });
     return;
@@ -121,6 +146,10 @@ Loop loop_of(std::string_view op_type, DataType type) {
     return ref::select(ref::TypeList<int8_t, uint8_t, int32_t, int64_t>(), type, [&]<typename T>() -> Loop {
       return maximum ? &run_pass<Maximum, T, T> : &run_pass<Minimum, T, T>;
     });
+  }
+  if (op_type == "ReduceProd") {
+    if (type == DataType::kInt64) return &run_pass<Product, int64_t, int64_t>;
+    return type == DataType::kInt32 ? &run_pass<Product, int32_t, int32_t> : nullptr;
   }
   if (type == DataType::kInt64) return &run_pass<Sum, int64_t, int64_t>;
   if (type == DataType::kInt32) return &run_pass<Sum, int64_t, int32_t>;

@@ -12,7 +12,7 @@ Result<std::unique_ptr<Kernel>> create_reduce(const KernelNode& node);
 Status match_log_sum_exp(const KernelNode& node);
 Result<std::unique_ptr<Kernel>> create_log_sum_exp(const KernelNode& node);
 
-// Sums, means and extremes of integers.
+// Sums, means, products and extremes of integers.
 Status match_reduce_integers(const KernelNode& node);
 Result<std::unique_ptr<Kernel>> create_reduce_integers(const KernelNode& node);
 
