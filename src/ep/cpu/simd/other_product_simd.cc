@@ -58,8 +58,51 @@ void add_row(const T* sum, int64_t columns, T* c) {
   for (; j < columns; ++j) c[j] += sum[j];
 }
 
+// So few columns that a tile would be mostly empty: each result is the product of a row of A, whose elements lie side
+// by side, and of a column.
+constexpr int64_t kFewColumns = 8;
+
+template <typename T>
+T dot(const T* a, const T* b, int64_t n) {
+  using V = typename Vector<T>::Type;
+  constexpr int64_t kLanes = Vector<T>::kLanes;
+  constexpr int kSums = 4;
+  V sums[kSums] = {};
+  int64_t i = 0;
+  for (; i + kSums * kLanes <= n; i += kSums * kLanes) {
+#pragma GCC unroll 4
+    for (int v = 0; v < kSums; ++v) {
+      V x;
+      __builtin_memcpy(&x, a + i + v * kLanes, sizeof x);
+      sums[v] += x * *reinterpret_cast<const V*>(b + i + v * kLanes);
+    }
+  }
+  const V all = (sums[0] + sums[1]) + (sums[2] + sums[3]);
+  T result = 0;
+  for (int64_t lane = 0; lane < kLanes; ++lane) result += all[lane];
+  for (; i < n; ++i) result += a[i] * b[i];
+  return result;
+}
+
+template <typename T>
+void run_few_columns(const OtherProductTask<T>& t) {
+  constexpr int64_t kPiece = 1024;
+  alignas(64) T column[kPiece];
+  for (int64_t j = 0; j < t.n; ++j) {
+    for (int64_t k0 = 0; k0 == 0 || k0 < t.k; k0 += kPiece) {
+      const int64_t depth = t.k - k0 < kPiece ? t.k - k0 : kPiece;
+      for (int64_t p = 0; p < depth; ++p) column[p] = t.b[(k0 + p) * t.b_row + j * t.b_column];
+      for (int64_t i = 0; i < t.m; ++i) {
+        T& c = t.c[i * t.ldc + j];
+        c = (k0 == 0 ? T(0) : c) + dot(t.a + i * t.a_row + k0, column, depth);
+      }
+    }
+  }
+}
+
 template <typename T>
 void run(const OtherProductTask<T>& t) {
+  if (t.n <= kFewColumns && t.a_column == 1) return run_few_columns(t);
   constexpr int64_t kColumns = Vector<T>::kColumns;
   alignas(64) T block[kDepth * kColumns];
   alignas(64) T sums[kTileRows * kColumns];
