@@ -165,6 +165,7 @@ class BinaryKernel final : public Kernel {
 
  private:
   Status run_narrow(KernelContext& context) const {
+    if (walk_.row() < kShortRow) return run_narrow_short_rows(context);
     const auto apply = eltwise_table().binary[static_cast<int>(op_)];
     const int64_t strides[] = {walk_.row() == 1 ? 1 : walk_.row_stride(0), walk_.row() == 1 ? 1 : walk_.row_stride(1)};
     context.pool->parallel_for(walk_.count(), kCheapGrain, [&](int64_t begin, int64_t end) {
@@ -184,6 +185,42 @@ class BinaryKernel final : public Kernel {
     return {};
   }
 
+  // Rows whose conversions would take longer than they: many of them are brought together first.
+  Status run_narrow_short_rows(KernelContext& context) const {
+    const auto apply = eltwise_table().binary[static_cast<int>(op_)];
+    context.pool->parallel_for(walk_.count(), kCheapGrain, [&](int64_t begin, int64_t end) {
+      alignas(64) float together[2][kNarrowBlock], buffers[2][kNarrowBlock], out[kNarrowBlock];
+      int64_t held = 0, first = begin;
+      const auto compute = [&] {
+        const float* const a = read_floats(types_[0], together[0], 0, held, buffers[0]);
+        const float* const b = read_floats(types_[1], together[1], 0, held, buffers[1]);
+        apply(a, 1, b, 1, begin_floats(types_[2], context.outputs[0], first, out), held);
+        end_floats(types_[2], context.outputs[0], first, held, out);
+        first += held;
+        held = 0;
+      };
+      walk_.pieces(begin, end, [&](int64_t, const auto& offset, int64_t n) {
+        if (held + n > kNarrowBlock) compute();
+        for (int i = 0; i < 2; ++i) {
+          if (is_narrow(types_[i])) {
+            take_row(context.input<uint16_t>(i) + offset[i], walk_.row_stride(i), n,
+                     reinterpret_cast<uint16_t*>(together[i]) + held);
+          } else {
+            take_row(context.input<float>(i) + offset[i], walk_.row_stride(i), n, together[i] + held);
+          }
+        }
+        held += n;
+      });
+      compute();
+    });
+    return {};
+  }
+  template <typename T>
+  static void take_row(const T* from, int64_t stride, int64_t n, T* to) {
+    for (int64_t j = 0; j < n; ++j) to[j] = from[j * stride];
+  }
+
+  static constexpr int64_t kShortRow = 128;
   const Binary op_;
   const BroadcastWalk walk_;
   const bool whole_[2];      // the operand has as many elements as the output
