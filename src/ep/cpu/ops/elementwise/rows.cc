@@ -220,7 +220,7 @@ class BinaryKernel final : public Kernel {
     for (int64_t j = 0; j < n; ++j) to[j] = from[j * stride];
   }
 
-  static constexpr int64_t kShortRow = 128;
+  static constexpr int64_t kShortRow = 32;
   const Binary op_;
   const BroadcastWalk walk_;
   const bool whole_[2];      // the operand has as many elements as the output
