@@ -13,18 +13,17 @@ namespace {
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 // Groups of few channels that are computed as one, with zeros between them: as many as fill blocks of 8 channels.
-// 0 where four do not, since their products would take longer than copies of the taps.
+// 0 where four do not, or would fill many: their products would take longer than copies of the taps. A single tap needs
+// no copy.
 int64_t merged_groups(const ConvShape& shape) {
   if (shape.group == 1) return 1;
+  const bool one_tap = shape.d.kernel * shape.h.kernel * shape.w.kernel == 1;
+  constexpr int64_t kMostMergedInputs[] = {0, 0, 48, 0, 16};
   const int64_t inputs = shape.channels / shape.group, outputs = shape.outputs / shape.group;
   for (int64_t merged : {1, 2, 4})
-    if (inputs * merged % 8 == 0 && outputs * merged % 8 == 0 && shape.group % merged == 0) return merged;
+    if (inputs * merged % 8 == 0 && outputs * merged % 8 == 0 && shape.group % merged == 0)
+      return merged == 1 || (!one_tap && inputs * merged <= kMostMergedInputs[merged]) ? merged : 0;
   return 0;
-}
-
-// Each output is made of the input at its place.
-bool is_point(const WindowAxis& axis) {
-  return axis.kernel == 1 && axis.stride == 1 && axis.pad_begin == 0 && axis.out == axis.in;
 }
 
 class DirectConv final : public Kernel {

@@ -21,6 +21,10 @@ struct TapRange {
   int64_t first = 0, count = 0;
 };
 TapRange taps_of(const WindowAxis& axis, int64_t out);
+// Each output is made of the input at its place.
+inline bool is_point(const WindowAxis& axis) {
+  return axis.kernel == 1 && axis.stride == 1 && axis.pad_begin == 0 && axis.out == axis.in;
+}
 // The outputs whose taps all exist: [begin, end).
 struct OutputRange {
   int64_t begin = 0, end = 0;
@@ -80,7 +84,9 @@ void for_spans(const WindowAxis& h, const WindowAxis& w, int64_t row_begin, int6
     for (int64_t col = inner_w.end; col < w.out; ++col) body(WindowSpan{row, col, 1, false, rows, taps_of(w, col)});
   };
   for (int64_t row = row_begin; row < top; ++row) border_row(row);
-  if (top < bottom) {
+  if (top < bottom && is_point(w) && h.stride == 1) {
+    body(WindowSpan{top, 0, (bottom - top) * w.out, false, all_h, all_w});  // rows that continue each other
+  } else if (top < bottom) {
     for (int64_t col = 0; col < inner_w.begin; ++col)
       body(WindowSpan{top, col, bottom - top, true, all_h, taps_of(w, col)});
     if (inner_w.begin < inner_w.end)
