@@ -73,14 +73,23 @@ struct Finish {
   int32_t* sums;
   int64_t width;  // from one row of sums to the next; at least the columns, and a multiple of 16
   const int32_t* row_sums;
-  uint8_t* bytes;  // where kBytes stores
-  int64_t byte_stride;
+  int64_t index;  // of the first element of C
 };
 
-enum class Stage : uint8_t { kSums, kFloats, kBytes };
+// What the sums become: elements of C, or floats in their own place, for an activation.
+enum class Stage : uint8_t { kSums, kFloats, kBytes, kInPlace };
 
-// The sums, corrected, and scaled unless kSums; in place unless kBytes. What belongs to columns stays in registers
-// while the rows pass. kRows: there are arrays of rows besides the factors.
+// The first `count` of kLanes.
+template <typename D, typename T>
+TENON_INLINE void store_first(hn::Vec<D> x, D d, T* to, int64_t count) {
+  if (count >= kLanes) return hn::StoreU(x, d, to);
+  alignas(64) T lanes[kLanes];
+  hn::Store(x, d, lanes);
+  for (int64_t i = 0; i < count; ++i) to[i] = lanes[i];
+}
+
+// The sums, corrected, and scaled unless kSums. What belongs to columns stays in registers while the rows pass. kRows:
+// there are arrays of rows besides the factors.
 template <Stage kStage, bool kFactors, bool kRows>
 void finish_columns(const Int8Task& task, const Blanks& blanks, const Finish& f) {
   const DI32 d;
@@ -96,7 +105,7 @@ void finish_columns(const Int8Task& task, const Blanks& blanks, const Finish& f)
   const auto of_columns = [&](const auto* array, const auto* blank, int64_t j) {
     return array ? array + f.column + j : blank;
   };
-  const int64_t rows = f.rows, columns = f.columns, width = f.width, byte_stride = f.byte_stride;
+  const int64_t rows = f.rows, columns = f.columns, width = f.width, stride = task.ldc;
   for (int64_t j = 0; j < columns; j += kLanes) {
     const VI32 terms = hn::LoadU(d, of_columns(task.column_terms, blanks.zeros, j));
     const VI32 factors = hn::LoadU(d, of_columns(task.column_factors, blanks.zeros, j));
@@ -104,24 +113,22 @@ void finish_columns(const Int8Task& task, const Blanks& blanks, const Finish& f)
     const VF32 bias = hn::LoadU(df, of_columns(task.column_bias, blanks.float_zeros, j));
     const VF32 middle_bias = hn::LoadU(df, of_columns(task.middle_bias, blanks.float_zeros, j));
     int32_t* at = f.sums + j;
-    uint8_t* to = f.bytes + j;
-    for (int64_t i = 0; i < rows; ++i, at += width, to += byte_stride) {
+    int64_t to = f.index + j;
+    for (int64_t i = 0; i < rows; ++i, at += width, to += stride) {
       VI32 sum = hn::Add(hn::LoadU(d, at), terms);
       if (kRows && row_terms) sum = hn::Add(sum, hn::Set(d, row_terms[i]));
       if constexpr (kFactors) sum = hn::Sub(sum, hn::Mul(hn::Set(d, row_factors[i]), factors));
       if constexpr (kStage == Stage::kSums) {
-        hn::StoreU(sum, d, at);
+        store_first(sum, d, static_cast<int32_t*>(task.c) + to, columns - j);
         continue;
       }
       const VF32 scale = kRows && row_scales ? hn::Mul(scales, hn::Set(df, row_scales[i])) : scales;
       const VF32 added = kRows && row_bias ? hn::Add(bias, hn::Set(df, row_bias[i])) : bias;
       VF32 x = hn::MulAdd(hn::ConvertTo(df, sum), scale, added);
       if (middle) x = hn::MulAdd(hn::Round(steps_of(x, middle_step)), middle_scale, middle_bias);
-      if constexpr (kStage == Stage::kBytes) {
-        to_bytes.store(x, to, columns - j);
-      } else {
-        hn::StoreU(x, df, reinterpret_cast<float*>(at));
-      }
+      if constexpr (kStage == Stage::kBytes) to_bytes.store(x, static_cast<uint8_t*>(task.c) + to, columns - j);
+      if constexpr (kStage == Stage::kFloats) store_first(x, df, static_cast<float*>(task.c) + to, columns - j);
+      if constexpr (kStage == Stage::kInPlace) hn::StoreU(x, df, reinterpret_cast<float*>(at));
     }
   }
 }
@@ -163,18 +170,15 @@ ActivateRow choose_activation(const Int8Task& task) {
   return activate;
 }
 
-template <typename T>
-TENON_INLINE void store_row(const T* from, int64_t columns, void* c, int64_t index) {
-  __builtin_memcpy(static_cast<T*>(c) + index, from, static_cast<size_t>(columns) * sizeof(T));
-}
-
 // How the sums of a task become C.
 class Finisher {
  public:
   explicit Finisher(const Int8Task& task) : task_(task), activate_(choose_activation(task)) {
     if (task.output == Int8Output::kInt32) {
       stage_ = Stage::kSums, columns_ = choose_finish_of<Stage::kSums>(task);
-    } else if (task.output == Int8Output::kFloat || activate_ != nullptr) {
+    } else if (activate_ != nullptr) {
+      stage_ = Stage::kInPlace, columns_ = choose_finish_of<Stage::kInPlace>(task);
+    } else if (task.output == Int8Output::kFloat) {
       stage_ = Stage::kFloats, columns_ = choose_finish_of<Stage::kFloats>(task);
     } else {
       stage_ = Stage::kBytes, columns_ = choose_finish_of<Stage::kBytes>(task);
@@ -185,28 +189,30 @@ class Finisher {
   void finish(int64_t row, int64_t rows, int64_t column, int64_t columns, int64_t width, const int32_t* row_sums,
               int32_t* sums) const {
     const int64_t index = row * task_.ldc + column;
-    uint8_t* const bytes = static_cast<uint8_t*>(task_.c) + index;
-    columns_(task_, blanks_, {row, rows, column, columns, sums, width, row_sums, bytes, task_.ldc});
+    columns_(task_, blanks_, {row, rows, column, columns, sums, width, row_sums, index});
     for (int64_t i = 0; i < rows; ++i, sums += width) {
-      if (stage_ == Stage::kSums) store_row(sums, columns, task_.c, index + i * task_.ldc);
-      if (stage_ == Stage::kFloats) store_floats(row + i, column, columns, reinterpret_cast<float*>(sums));
-      if (stage_ == Stage::kBytes && task_.table) map_bytes(bytes + i * task_.ldc, columns);
+      if (stage_ == Stage::kInPlace) finish_row(row + i, column, columns, reinterpret_cast<float*>(sums));
+      if (stage_ == Stage::kBytes && task_.table)
+        map_bytes(static_cast<uint8_t*>(task_.c) + index + i * task_.ldc, columns);
     }
   }
 
  private:
-  void store_floats(int64_t row, int64_t column, int64_t columns, float* x) const {
+  // An activation, and what it gives as elements of C.
+  void finish_row(int64_t row, int64_t column, int64_t columns, float* x) const {
     const int64_t whole = int8_columns(columns), index = row * task_.ldc + column;
-    if (activate_) {
-      alignas(64) float residual[kWidth] = {};
-      const float* added = task_.residual ? task_.residual + row * task_.ldr + column : nullptr;
-      if (added != nullptr && columns != whole) {
-        for (int64_t j = 0; j < columns; ++j) residual[j] = added[j];
-        added = residual;
-      }
-      activate_(x, added, whole, task_.epilogue);
+    alignas(64) float residual[kWidth] = {};
+    const float* added = task_.residual ? task_.residual + row * task_.ldr + column : nullptr;
+    if (added != nullptr && columns != whole) {
+      for (int64_t j = 0; j < columns; ++j) residual[j] = added[j];
+      added = residual;
     }
-    if (task_.output == Int8Output::kFloat) return store_row(x, columns, task_.c, index);
+    activate_(x, added, whole, task_.epilogue);
+    if (task_.output == Int8Output::kFloat) {
+      float* const c = static_cast<float*>(task_.c) + index;
+      for (int64_t j = 0; j < columns; ++j) c[j] = x[j];
+      return;
+    }
     const ToBytes to_bytes(task_);
     uint8_t* const bytes = static_cast<uint8_t*>(task_.c) + index;
     for (int64_t j = 0; j < columns; j += kLanes) to_bytes.store(hn::LoadU(DF32(), x + j), bytes + j, columns - j);

@@ -11,18 +11,22 @@ namespace {
 
 // --- the product ---
 
-int32_t sum_of_row(const uint8_t* row, uint8_t flip, int64_t k) {
-  const hn::CappedTag<uint8_t, 64> d;
-  const hn::Repartition<uint64_t, decltype(d)> d64;
+// The sum of row[p, ...) in steps of a vector, as far as there are whole ones; p moves on.
+template <typename D>
+TENON_INLINE uint64_t sum_of_vectors(D d, const uint8_t* row, uint8_t flip, int64_t k, int64_t& p) {
+  const hn::Repartition<uint64_t, D> d64;
+  const auto step = static_cast<int64_t>(hn::Lanes(d));
+  if (p + step > k) return 0;
   const auto sign = hn::Set(d, flip);
   auto sums = hn::Zero(d64);
-  int64_t p = 0;
-  const auto step = static_cast<int64_t>(hn::Lanes(d));
   for (; p + step <= k; p += step) sums = hn::Add(sums, hn::SumsOf8(hn::Xor(hn::LoadU(d, row + p), sign)));
-  alignas(64) uint64_t lanes[8];
-  hn::Store(sums, d64, lanes);
-  uint64_t sum = 0;
-  for (size_t i = 0; i < hn::Lanes(d64); ++i) sum += lanes[i];
+  return hn::GetLane(hn::SumOfLanes(d64, sums));
+}
+
+int32_t sum_of_row(const uint8_t* row, uint8_t flip, int64_t k) {
+  int64_t p = 0;
+  uint64_t sum = sum_of_vectors(hn::CappedTag<uint8_t, 64>(), row, flip, k, p);
+  sum += sum_of_vectors(hn::CappedTag<uint8_t, 16>(), row, flip, k, p);
   for (; p < k; ++p) sum += row[p] ^ flip;
   return static_cast<int32_t>(static_cast<uint32_t>(sum));
 }
