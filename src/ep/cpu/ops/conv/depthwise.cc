@@ -9,6 +9,8 @@ namespace tenon::cpu {
 
 namespace {
 
+// Floats of a plane with its borders that is small.
+constexpr int64_t kSmallPlane = 4096;
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 class DepthwiseConv final : public Kernel {
@@ -24,8 +26,11 @@ class DepthwiseConv final : public Kernel {
   std::string_view name() const override { return name_; }
 
  private:
+  WindowRun window_run(const float* bias, int64_t block) const;
   void run_rows(const float* x, const float* residual, const float* bias, float* y, int64_t block, int64_t begin,
                 int64_t end) const;
+  void run_small_plane(const float* x, const float* bias, float* y, int64_t block) const;
+  void activate(const float* residual, float* y, int64_t block, int64_t begin, int64_t end) const;
 
   ConvShape shape_;
   Epilogue epilogue_;
@@ -35,6 +40,7 @@ class DepthwiseConv final : public Kernel {
   ConvBias bias_;
   ConvResidual residual_;
   int64_t rows_a_chunk_ = 1;
+  bool small_ = false;  // run_small_plane() takes whole planes
 };
 
 Result<std::unique_ptr<Kernel>> DepthwiseConv::create(const KernelNode& node) {
@@ -59,20 +65,43 @@ Result<std::unique_ptr<Kernel>> DepthwiseConv::create(const KernelNode& node) {
   const int64_t planes = shape.batch * shape.in_blocks();
   const int64_t chunks = threads == 1 ? 1 : (4 * threads + planes - 1) / planes;
   kernel->rows_a_chunk_ = std::max<int64_t>(1, std::min(by_cache, (shape.h.out + chunks - 1) / chunks));
+  const auto with_borders = [](const WindowAxis& axis) { return axis.out + axis.reach() - 1; };
+  kernel->small_ = shape.h.stride == 1 && shape.w.stride == 1 && !(is_point(shape.h) && is_point(shape.w)) &&
+                   kernel->rows_a_chunk_ >= shape.h.out &&
+                   with_borders(shape.h) <= kSmallPlane / 8 / with_borders(shape.w) &&
+                   (node.inputs.size() < 4 || !node.inputs[3].present());
   return std::unique_ptr<Kernel>(std::move(kernel));
+}
+
+// All taps of a run whose bounds are still open.
+WindowRun DepthwiseConv::window_run(const float* bias, int64_t block) const {
+  WindowRun run;
+  run.w_row = shape_.w.kernel * 8;
+  run.w = weights_.get() + block * shape_.h.kernel * run.w_row;
+  run.bias = bias + block * 8;
+  run.low = clamps_ ? clamp_low(epilogue_) : -kInfinity;
+  run.high = clamps_ ? clamp_high(epilogue_) : kInfinity;
+  run.x_col = shape_.w.dilation * 8;
+  run.rows = shape_.h.kernel;
+  run.cols = shape_.w.kernel;
+  return run;
+}
+
+// The activations that are not clamps, over what was just stored.
+void DepthwiseConv::activate(const float* residual, float* y, int64_t block, int64_t begin, int64_t end) const {
+  if (clamps_) return;
+  const int64_t at = begin * shape_.w.out * 8;
+  blocked_table().activate(epilogue_, y + at, epilogue_.residual_after && residual != nullptr ? residual + at : nullptr,
+                           y + at, (end - begin) * shape_.w.out,
+                           static_cast<int>(std::min<int64_t>(8, shape_.outputs - block * 8)));
 }
 
 void DepthwiseConv::run_rows(const float* x, const float* residual, const float* bias, float* y, int64_t block,
                              int64_t begin, int64_t end) const {
   const WindowAxis &h = shape_.h, &w = shape_.w;
-  WindowRun run;
-  run.w_row = w.kernel * 8;
-  run.bias = bias + block * 8;
-  run.low = clamps_ ? clamp_low(epilogue_) : -kInfinity;
-  run.high = clamps_ ? clamp_high(epilogue_) : kInfinity;
-  run.x_col = w.dilation * 8;
+  WindowRun run = window_run(bias, block);
   run.x_row = h.dilation * w.in * 8;
-  const float* weights = weights_.get() + block * h.kernel * run.w_row;
+  const float* const weights = run.w;
   const float* before = epilogue_.residual_after ? nullptr : residual;
   const float* after = epilogue_.residual_after && clamps_ ? residual : nullptr;
   for_spans(h, w, begin, end, [&](const WindowSpan& span) {
@@ -92,11 +121,28 @@ void DepthwiseConv::run_rows(const float* x, const float* residual, const float*
     run.pixels = span.count;
     window_table().depthwise(run);
   });
-  if (clamps_) return;
-  const int64_t at = begin * w.out * 8;
-  blocked_table().activate(epilogue_, y + at, epilogue_.residual_after && residual != nullptr ? residual + at : nullptr,
-                           y + at, (end - begin) * w.out,
-                           static_cast<int>(std::min<int64_t>(8, shape_.outputs - block * 8)));
+  activate(residual, y, block, begin, end);
+}
+
+// A copy between zeros is a single run, of which the last columns of each row are thrown away: border pixels that come
+// singly would take longer.
+void DepthwiseConv::run_small_plane(const float* x, const float* bias, float* y, int64_t block) const {
+  const WindowAxis &h = shape_.h, &w = shape_.w;
+  alignas(64) float padded[kSmallPlane], out[kSmallPlane];
+  const int64_t height = h.out + h.reach() - 1, width = w.out + w.reach() - 1;
+  std::fill_n(padded, height * width * 8, 0.0f);
+  const int64_t rows = std::min(h.in, height - h.pad_begin), columns = std::min(w.in, width - w.pad_begin);
+  for (int64_t row = 0; row < rows; ++row)
+    if (columns > 0)
+      std::copy_n(x + row * w.in * 8, columns * 8, padded + ((row + h.pad_begin) * width + w.pad_begin) * 8);
+  WindowRun run = window_run(bias, block);
+  run.x = padded;
+  run.x_row = h.dilation * width * 8;
+  run.y = out;
+  run.pixels = (h.out - 1) * width + w.out;
+  window_table().depthwise(run);
+  for (int64_t row = 0; row < h.out; ++row) std::copy_n(out + row * width * 8, w.out * 8, y + row * w.out * 8);
+  activate(nullptr, y, block, 0, h.out);
 }
 
 Status DepthwiseConv::run(KernelContext& context) const {
@@ -110,6 +156,10 @@ Status DepthwiseConv::run(KernelContext& context) const {
   context.pool->parallel_for(shape_.batch * blocks * chunks, grain, [&](int64_t begin, int64_t end) {
     for (int64_t item = begin; item < end; ++item) {
       const int64_t plane = item / chunks, first = item % chunks * rows_a_chunk_;
+      if (small_) {
+        run_small_plane(x + plane * in_plane, bias, y + plane * out_plane, plane % blocks);
+        continue;
+      }
       run_rows(x + plane * in_plane, residual == nullptr ? nullptr : residual + plane * out_plane, bias,
                y + plane * out_plane, plane % blocks, first, std::min(shape_.h.out, first + rows_a_chunk_));
     }
