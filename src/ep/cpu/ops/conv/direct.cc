@@ -290,6 +290,8 @@ void DirectConv::run_slice(const float* x, const float* residual, const float* b
       if (point_) {
         const TapRange one{0, 1};
         run_span({0, part.begin, part.end - part.begin, false, one, one});
+      } else if (is_point(w) && h.stride == 1) {
+        for_column_spans(h, w, part.begin, part.end, run_span);
       } else {
         for_spans(h, w, part.begin, part.end, run_span);
       }

@@ -84,9 +84,7 @@ void for_spans(const WindowAxis& h, const WindowAxis& w, int64_t row_begin, int6
     for (int64_t col = inner_w.end; col < w.out; ++col) body(WindowSpan{row, col, 1, false, rows, taps_of(w, col)});
   };
   for (int64_t row = row_begin; row < top; ++row) border_row(row);
-  if (top < bottom && is_point(w) && h.stride == 1) {
-    body(WindowSpan{top, 0, (bottom - top) * w.out, false, all_h, all_w});  // rows that continue each other
-  } else if (top < bottom) {
+  if (top < bottom) {
     for (int64_t col = 0; col < inner_w.begin; ++col)
       body(WindowSpan{top, col, bottom - top, true, all_h, taps_of(w, col)});
     if (inner_w.begin < inner_w.end)
@@ -96,6 +94,18 @@ void for_spans(const WindowAxis& h, const WindowAxis& w, int64_t row_begin, int6
       body(WindowSpan{top, col, bottom - top, true, all_h, taps_of(w, col)});
   }
   for (int64_t row = bottom; row < row_end; ++row) border_row(row);
+}
+
+// The same for a window of one column and a stride of 1, of inputs and outputs that lie row after row: the rows of the
+// interior continue each other, and are one run.
+template <typename Body>
+void for_column_spans(const WindowAxis& h, const WindowAxis& w, int64_t row_begin, int64_t row_end, const Body& body) {
+  const OutputRange inner = interior_of(h);
+  const int64_t top = std::clamp(inner.begin, row_begin, row_end), bottom = std::clamp(inner.end, top, row_end);
+  const TapRange one{0, 1};
+  for (int64_t row = row_begin; row < top; ++row) body(WindowSpan{row, 0, w.out, false, taps_of(h, row), one});
+  if (top < bottom) body(WindowSpan{top, 0, (bottom - top) * w.out, false, {0, h.kernel}, one});
+  for (int64_t row = bottom; row < row_end; ++row) body(WindowSpan{row, 0, w.out, false, taps_of(h, row), one});
 }
 
 }  // namespace tenon::cpu
