@@ -131,6 +131,18 @@ def convolutions():
     conv("Conv 1-D k5", (1, 128, 1000), (128, 128, 5), pads=[2, 2])
     conv("Conv 1-D depthwise k31", (1, 256, 500), (256, 1, 31), group=256, pads=[15, 15])
     conv("Conv 3-D 3x3x3", (1, 16, 16, 28, 28), (32, 16, 3, 3, 3), pads=[1] * 6)
+    conv("Conv 3-D 3x3x3 64 to 64", (1, 64, 8, 28, 28), (64, 64, 3, 3, 3), "f32", pads=[1] * 6)
+    conv("Conv 3-D stem", (1, 3, 8, 112, 112), (32, 3, 3, 7, 7), "f32", pads=[1, 3, 3] * 2, strides=[1, 2, 2])
+    conv("Conv 3-D 1x1x1", (1, 64, 8, 28, 28), (128, 64, 1, 1, 1), "f32")
+    conv("Conv 3-D 3x1x1", (1, 64, 8, 28, 28), (64, 64, 3, 1, 1), "f32", pads=[1, 0, 0] * 2)
+    conv("Conv 3x3 s2 stem to 16", (1, 3, 320, 320), (16, 3, 3, 3), "f32", pads=[1] * 4, strides=[2, 2])
+    conv("Conv 7x7, 16 channels", (1, 3, 256, 256), (16, 3, 7, 7), "f32", pads=[3] * 4)
+    conv("Conv patches of 16", (1, 3, 224, 224), (192, 3, 16, 16), "f32", strides=[16, 16])
+    conv("Conv 1x1 2048 to 512, 7x7", (1, 2048, 7, 7), (512, 2048, 1, 1), "f32")
+    conv("Conv 1x1 8 groups of 30", (1, 240, 28, 28), (240, 30, 1, 1), "f32", group=8)
+    conv("Conv 3x3 8 groups of 30", (1, 240, 28, 28), (240, 30, 3, 3), "f32", group=8, **same)
+    conv("Conv 7x1", (1, 128, 17, 17), (192, 128, 7, 1), "f32", pads=[3, 0, 3, 0])
+    conv("Conv depthwise 3x3, 7x7 maps", (1, 960, 7, 7), (960, 1, 3, 3), "f32", group=960, **same)
     conv("ConvTranspose 4x4 s2", (1, 64, 28, 28), (64, 32, 4, 4), op="ConvTranspose", pads=[1] * 4, strides=[2, 2])
     conv("ConvTranspose 1-D k16 s8", (1, 64, 200), (64, 32, 16), op="ConvTranspose", pads=[4, 4], strides=[8])
     conv("Conv depthwise 3x3, two outputs", (1, 32, 56, 56), (64, 1, 3, 3), group=32, **same)
@@ -151,6 +163,7 @@ def convolutions():
     bytes_conv("QLinearConv stem 7x7 s2", (1, 3, 224, 224), (64, 3, 7, 7), pads=[3] * 4, strides=[2, 2])
     bytes_conv("QLinearConv depthwise 3x3", (1, 144, 56, 56), (144, 1, 3, 3), group=144, **same)
     bytes_conv("QLinearConv depthwise 3x3", (1, 144, 56, 56), (144, 1, 3, 3), "i8", group=144, **same)
+    bytes_conv("QLinearConv depthwise 5x5 s2", (1, 96, 56, 56), (96, 1, 5, 5), group=96, pads=[2] * 4, strides=[2, 2])
     bytes_conv("QLinearConv 8 groups", (1, 128, 28, 28), (128, 16, 3, 3), group=8, **same)
     add("conv int8", "ConvInteger 3x3", "ConvInteger",
         [t(1, 64, 56, 56), weight(64, 64, 3, 3, type="u8", low=0, high=255), scalar(128, "u8"), scalar(120, "u8")], "u8", **same)
@@ -192,6 +205,7 @@ def products():
     add("product", "MatMul 1x1024x4096", "MatMul", [t(1, 1024), weight(1024, 4096)], "f32 f16")
     add("product", "MatMul 1x1024x1024, both fed", "MatMul", [t(1, 1024), t(1024, 1024)])
     add("product", "MatMul 12 of 128x64x128", "MatMul", [t(12, 128, 64), t(12, 64, 128)], "f32 f16")
+    add("product", "MatMul by a column", "MatMul", [t(1000, 1000), t(1000, 1)], "f32 f64 i32")
     add("product", "MatMul i32 128x256x256", "MatMul", [t(128, 256), t(256, 256)], "i32")
     add("product", "Gemm 64x1024x1024 transB", "Gemm", [t(64, 1024), weight(1024, 1024), t(1024)], "f32 f16", transB=1)
     step = scalar(0.02)
@@ -199,6 +213,8 @@ def products():
         [t(128, 768), weight(768, 768, type="i8", low=-127, high=127), scalar(128, "u8")], "u8")
     add("product int8", "MatMulInteger 1x1024x1024", "MatMulInteger",
         [t(1, 1024), weight(1024, 1024, type="i8", low=-127, high=127), scalar(128, "u8")], "u8")
+    add("product int8", "MatMulInteger 5000x16x16", "MatMulInteger",
+        [t(5000, 16), weight(16, 16, type="i8", low=-127, high=127), scalar(128, "u8")], "u8")
     add("product int8", "MatMulInteger, both fed", "MatMulInteger", [t(128, 768), t(768, 256), scalar(128, "u8"), scalar(100, "u8")], "u8")
     add("product int8", "QLinearMatMul 128x768x768", "QLinearMatMul",
         [t(128, 768), step, scalar(128, "u8"), weight(768, 768, type="i8", low=-127, high=127), step, scalar(0, "i8"),
@@ -283,6 +299,7 @@ def binary():
     add("binary", "Add row", "Add", [t(*whole), t(1024)], "f32 f16 i64")
     add("binary", "Add column", "Add", [t(*whole), t(256, 1)], "f32 f16 i64")
     add("binary", "Mul channels", "Mul", [t(1, 64, 56, 56), t(1, 64, 1, 1)], "f32 f16")
+    add("binary", "Mul pixels", "Mul", [t(8, 64, 64, 3), t(3)], "f32 f16")
     add("binary", "Mul scalar", "Mul", [t(*whole), t(1)], "f32 f16 i64")
     add("binary", "Add outer", "Add", [t(512, 1), t(1, 512)], "f32 i64")
     add("binary", "Add middle", "Add", [t(32, 16, 512), t(32, 1, 512)])
@@ -323,6 +340,11 @@ def reductions():
         types = {"Sum": "f32 f16 f64 i64 i32", "Max": "f32 f16 i64 i32 u8", "Mean": "f32 f16 i64"}.get(op, "f32")
         reduce(f"Reduce{op} rows of 512", f"Reduce{op}", (512, 512), (1,), types, **more)
         reduce(f"Reduce{op} axis 0", f"Reduce{op}", (512, 512), (0,), types, **more)
+    for n in (3, 20):
+        reduce(f"ReduceMax rows of {n}", "ReduceMax", (20000, n), (1,), "f32 f16 f64 i64 i32 u8")
+        reduce(f"ReduceSum rows of {n}", "ReduceSum", (20000, n), (1,), "f32 f64 i64 i32")
+    reduce("ReduceMean rows of 8", "ReduceMean", (20000, 8), (1,), "f32 i64")
+    reduce("ReduceProd rows of 8", "ReduceProd", (20000, 8), (1,), "i32")
     reduce("ReduceMin axis 0", "ReduceMin", (512, 512), (0,), "i64 i32")
     for op in ("Sum", "Max", "Mean"):
         reduce(f"Reduce{op} middle", f"Reduce{op}", (16, 128, 128), (1,), "f32 f16 i64")
@@ -333,6 +355,7 @@ def reductions():
     for op in ("ArgMax", "ArgMin"):
         add("arg", f"{op} rows of 512", op, [t(512, 512)], "f32 f16 i32 u8" if op == "ArgMax" else "f32", axis=1)
         add("arg", f"{op} axis 0", op, [t(512, 512)], "f32 i32" if op == "ArgMax" else "f32", axis=0)
+    add("arg", "ArgMax rows of 20", "ArgMax", [t(20000, 20)], "f32 f16 i64", axis=1)
     add("arg", "ArgMax rows of 30000", "ArgMax", [t(8, 30000)], "f32", axis=1)
     add("arg", "ArgMax channels", "ArgMax", [t(1, 21, 128, 128)], "f32", axis=1)
     add("scan", "CumSum rows", "CumSum", [t(512, 512), scalar(1, "i64")], "f32 i64 i32")
@@ -406,6 +429,7 @@ def moves():
                           ("Transpose from channels last", (1, 64, 64, 64), (0, 3, 1, 2)),
                           ("Transpose image of 3", (1, 256, 256, 3), (0, 3, 1, 2)), ("Transpose keys", (1, 128, 12, 64), (0, 2, 3, 1)),
                           ("Transpose all", (64, 64, 64), (2, 1, 0)), ("Transpose from channels last, 56x56", (1, 56, 56, 64), (0, 3, 1, 2)),
+                          ("Transpose maps of 14x14", (8, 64, 14, 14), (0, 1, 3, 2)), ("Transpose 1000 of 8x12", (1000, 8, 12), (0, 2, 1)),
                           ("Transpose image of 4", (1, 256, 256, 4), (0, 3, 1, 2))):
         add("transpose", name, "Transpose", [t(*x)], "f32 f16 u8 i64" if "matrix" in name or "from channels last" in name else "f32 f16 u8", perm=list(perm))
     add("depth-space", "DepthToSpace DCR", "DepthToSpace", [t(1, 64, 64, 64)], "f32 f16", blocksize=2)
