@@ -37,7 +37,22 @@ class WinogradConv final : public Kernel {
     const float* bias;
     const float* residual;
     float* y;
+    int64_t x_image, y_image;  // floats of one
   };
+  // Tiles of one image: the first of them, and its place in a block.
+  struct Part {
+    int64_t image, first, count, place;
+  };
+  // Calls body for the images that the tiles [first, first + count) belong to.
+  template <typename Body>
+  void for_images(int64_t first, int64_t count, const Body& body) const {
+    for (int64_t place = 0; place < count;) {
+      const int64_t image = (first + place) / image_tiles_, begin = (first + place) % image_tiles_;
+      const int64_t part = std::min(count - place, image_tiles_ - begin);
+      body(Part{image, begin, part, place});
+      place += part;
+    }
+  }
   size_t tile_bytes() const { return (v_floats_ + m_floats_) * 4 * slots_; }
   void transform_input(const Images& images, int64_t first, int64_t count, int64_t block, float* v) const;
   void multiply(int64_t position, int64_t count, const float* v, float* m) const;
@@ -55,10 +70,11 @@ class WinogradConv final : public Kernel {
   ConvResidual residual_;
   std::vector<OutputTile> tiles_;
   std::vector<float> zero_;
-  int64_t tiles_x_ = 0, tile_count_ = 0;  // of one image
-  int64_t block_tiles_ = 0;               // tiles that are worked on at once
-  int64_t v_step_ = 0, m_step_ = 0;       // floats of one position
-  int64_t v_floats_ = 0, m_floats_ = 0;   // of one slot
+  int64_t tiles_x_ = 0, image_tiles_ = 0;  // of one image
+  int64_t tile_count_ = 0;                 // of all images, one after the other
+  int64_t block_tiles_ = 0;                // tiles that are worked on at once
+  int64_t v_step_ = 0, m_step_ = 0;        // floats of one position
+  int64_t v_floats_ = 0, m_floats_ = 0;    // of one slot
   int64_t weight_step_ = 0;
   int slots_ = 1;
   bool together_ = false;  // too few blocks for the threads: all work on one block, step by step
@@ -97,7 +113,8 @@ Result<std::unique_ptr<Kernel>> WinogradConv::create(const KernelNode& node) {
 
   const int64_t side = kernel->tile_outputs_;
   kernel->tiles_x_ = (shape.w.out + side - 1) / side;
-  kernel->tile_count_ = kernel->line_ ? kernel->tiles_x_ : (shape.h.out + side - 1) / side * kernel->tiles_x_;
+  kernel->image_tiles_ = kernel->line_ ? kernel->tiles_x_ : (shape.h.out + side - 1) / side * kernel->tiles_x_;
+  kernel->tile_count_ = shape.batch * kernel->image_tiles_;
   // Inputs and products of a block of tiles stay in L2, beside the weights of one position.
   const int64_t channels = inputs + out_blocks * 8;
   int64_t tiles = std::max<int64_t>(12, 320 * 1024 / (positions * 4 * channels) / 12 * 12);
@@ -111,15 +128,14 @@ Result<std::unique_ptr<Kernel>> WinogradConv::create(const KernelNode& node) {
     // hold them). Together all work on one block, and wait for each other three times.
     constexpr int64_t kSmallest = 6;
     const int64_t most = std::max(blocks, kernel->tile_count_ / kSmallest);
-    const int64_t wanted = round_up(blocks * shape.batch, threads) / shape.batch;
-    const int64_t alone = std::clamp(wanted, int64_t{1}, most);
+    const int64_t alone = std::clamp(round_up(blocks, threads), int64_t{1}, most);
     const int64_t weights = kernel->weight_step_ * positions / 8, products = weights * kernel->tile_count_;
-    const int64_t rounds = (alone * shape.batch + threads - 1) / threads;
+    const int64_t rounds = (alone + threads - 1) / threads;
     const int64_t read = weights * (weights * 32 > kSharedBytes ? 4 : 1);
     const int64_t alone_cost = rounds * (products / alone + read);
     const int64_t all_tiles = kTogetherBytes / (positions * 4 * channels);  // of one block
     const int64_t parts = kernel->tile_count_ / std::max<int64_t>(1, all_tiles) + 1;
-    const int64_t together_cost = shape.batch * (products / threads + parts * 3 * kWait);
+    const int64_t together_cost = products / threads + parts * 3 * kWait;
     kernel->together_ = together_cost < alone_cost;
     blocks = kernel->together_ ? parts : alone;
   }
@@ -153,18 +169,20 @@ void WinogradConv::pack_tile(const float* weights, const OutputTile& tile, float
 
 void WinogradConv::transform_input(const Images& images, int64_t first, int64_t count, int64_t block, float* v) const {
   WinogradInput in;
-  in.x = images.x + block * shape_.in_pixels() * 8;
   in.height = shape_.h.in;
   in.width = shape_.w.in;
   in.pad_top = shape_.h.pad_begin;
   in.pad_left = shape_.w.pad_begin;
   in.tiles_x = tiles_x_;
-  in.first = first;
-  in.count = count;
-  in.v = v + block * block_tiles_ * 8;
   in.v_step = v_step_;
   in.tile_outputs = tile_outputs_;
-  line_ ? winograd_table().line_input(in) : winograd_table().input(in);
+  for_images(first, count, [&](const Part& part) {
+    in.x = images.x + part.image * images.x_image + block * shape_.in_pixels() * 8;
+    in.first = part.first;
+    in.count = part.count;
+    in.v = v + (block * block_tiles_ + part.place) * 8;
+    line_ ? winograd_table().line_input(in) : winograd_table().input(in);
+  });
 }
 
 void WinogradConv::multiply(int64_t position, int64_t count, const float* v, float* m) const {
@@ -193,39 +211,38 @@ void WinogradConv::transform_output(const Images& images, int64_t first, int64_t
                                     const float* m) const {
   WinogradOutput out;
   const int64_t plane = shape_.out_pixels() * 8;
-  out.m = m + block * block_tiles_ * 8;
   out.m_step = m_step_;
   out.bias = images.bias + block * 8;
-  out.residual = images.residual == nullptr ? nullptr : images.residual + block * plane;
   out.epilogue = epilogue_;
   out.lanes = static_cast<int>(std::min<int64_t>(8, shape_.outputs - block * 8));
-  out.y = images.y + block * plane;
   out.height = shape_.h.out;
   out.width = shape_.w.out;
   out.tiles_x = tiles_x_;
-  out.first = first;
-  out.count = count;
   out.tile_outputs = tile_outputs_;
-  line_ ? winograd_table().line_output(out) : winograd_table().output(out);
+  for_images(first, count, [&](const Part& part) {
+    const int64_t at = part.image * images.y_image + block * plane;
+    out.m = m + (block * block_tiles_ + part.place) * 8;
+    out.residual = images.residual == nullptr ? nullptr : images.residual + at;
+    out.y = images.y + at;
+    out.first = part.first;
+    out.count = part.count;
+    line_ ? winograd_table().line_output(out) : winograd_table().output(out);
+  });
 }
 
 Status WinogradConv::run(KernelContext& context) const {
-  const float* x = context.input<float>(0);
-  const float* residual = residual_.values(context);
-  const float* bias = bias_.values(context, context.scratch + tile_bytes());
-  float* y = context.output<float>(0);
-  const int64_t in_image = shape_.in_blocks() * 8 * shape_.in_pixels();
-  const int64_t out_image = shape_.out_blocks() * 8 * shape_.out_pixels();
-  auto image = [&](int64_t n) {
-    return Images{x + n * in_image, bias, residual == nullptr ? nullptr : residual + n * out_image, y + n * out_image};
-  };
+  const Images images{.x = context.input<float>(0),
+                      .bias = bias_.values(context, context.scratch + tile_bytes()),
+                      .residual = residual_.values(context),
+                      .y = context.output<float>(0),
+                      .x_image = shape_.in_blocks() * 8 * shape_.in_pixels(),
+                      .y_image = shape_.out_blocks() * 8 * shape_.out_pixels()};
   const int64_t blocks = (tile_count_ + block_tiles_ - 1) / block_tiles_;
   if (together_) {
     float* v = reinterpret_cast<float*>(context.scratch);
     float* m = v + v_floats_;
-    for (int64_t item = 0; item < shape_.batch * blocks; ++item) {
-      const Images images = image(item / blocks);
-      const int64_t first = item % blocks * block_tiles_, count = std::min(block_tiles_, tile_count_ - first);
+    for (int64_t item = 0; item < blocks; ++item) {
+      const int64_t first = item * block_tiles_, count = std::min(block_tiles_, tile_count_ - first);
       context.pool->parallel_for(shape_.in_blocks(), grain_of(count * 100), [&](int64_t begin, int64_t end) {
         for (int64_t b = begin; b < end; ++b) transform_input(images, first, count, b, v);
       });
@@ -239,13 +256,12 @@ Status WinogradConv::run(KernelContext& context) const {
     return {};
   }
   ScratchSlots slots(context.scratch, (v_floats_ + m_floats_) * 4, slots_);
-  context.pool->parallel_for(shape_.batch * blocks, 1, [&](int64_t begin, int64_t end) {
+  context.pool->parallel_for(blocks, 1, [&](int64_t begin, int64_t end) {
     const ScratchSlots::Claim claim(slots);
     float* v = claim.floats();
     float* m = v + v_floats_;
     for (int64_t item = begin; item < end; ++item) {
-      const Images images = image(item / blocks);
-      const int64_t first = item % blocks * block_tiles_, count = std::min(block_tiles_, tile_count_ - first);
+      const int64_t first = item * block_tiles_, count = std::min(block_tiles_, tile_count_ - first);
       for (int64_t b = 0; b < shape_.in_blocks(); ++b) transform_input(images, first, count, b, v);
       for (int64_t p = 0; p < positions_; ++p) multiply(p, count, v, m);
       for (int64_t b = 0; b < shape_.out_blocks(); ++b) transform_output(images, first, count, b, m);
@@ -272,7 +288,7 @@ Status match_conv_winograd(const KernelNode& node) {
   TENON_UNSUPPORTED_IF(!line && (h.kernel != 3 || w.kernel != 3), "The window {}x{} is not 3x3, nor 3 to 5 on a line.",
                        h.kernel, w.kernel);
   const int64_t side = line ? kWinogradLinePositions + 1 - w.kernel : 4;
-  const int64_t tiles = (line ? 1 : (h.out + side - 1) / side) * ((w.out + side - 1) / side);
+  const int64_t tiles = shape.batch * (line ? 1 : (h.out + side - 1) / side) * ((w.out + side - 1) / side);
   // With few tiles the transformed weights, four times the original, cost more memory than the saved work is worth.
   // Those of a line that no second-level cache holds come from memory: for 20 tiles of piper_vits they gain 1 %, and
   // take 35 MB.
