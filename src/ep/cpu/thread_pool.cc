@@ -26,8 +26,12 @@ constexpr int kChunksPerThread = 8;
 // About 40 us on Zen 3. Longer spins win nothing on an idle machine and cost whole time slices on a busy one.
 constexpr int kWorkerSpins = 2000;
 constexpr int kCallerSpins = 4000;
-// What a caller must have before it to wake one more worker: a call of the kernel for each, and the worker's way back.
-constexpr double kWorthWakingNs = 8000;
+// What a caller must have before it to wake one more worker: a call of the kernel for each, and the worker's way back,
+// which takes about twice as long. That is so many calls, and at least so much time.
+constexpr double kWorthWakingCalls = 3, kWorthWakingNs = 8000;
+// In a virtual machine such a call may take 20 us, or ten times as long if another thread takes the CPU meanwhile: more
+// is not believed.
+constexpr int kLongestCallNs = 30000;
 
 void pause_cpu() {
 #if defined(__x86_64__)
@@ -293,12 +297,17 @@ class WorkerPool final : public ThreadPool {
 
   // Wakes as many sleeping workers as `work_ns` of work in at most `chunks` chunks are worth.
   void wake_for(double work_ns, int64_t chunks) {
-    const int sleepers = sleepers_.load(std::memory_order_seq_cst);
-    const auto worth = static_cast<int64_t>(std::min(work_ns / kWorthWakingNs, static_cast<double>(kMaxThreads)));
+    const int sleepers = sleepers_.load(std::memory_order_seq_cst), call_ns = call_ns_.load(std::memory_order_relaxed);
+    const double each = std::max(kWorthWakingNs, kWorthWakingCalls * call_ns);
+    const auto worth = static_cast<int64_t>(std::min(work_ns / each, static_cast<double>(kMaxThreads)));
     const int64_t count = std::min({int64_t{sleepers}, chunks, worth});
     if (count <= 0) return;
     if (runs_.load(std::memory_order_relaxed) <= 1) keep_apart_.from_this_cpu(workers_);  // several callers: in vain
+    const auto start = std::chrono::steady_clock::now();
     cpu::futex_wake(epoch_, static_cast<int>(count));
+    const auto taken = std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start);
+    const int one = static_cast<int>(std::min<int64_t>(taken.count() / count, kLongestCallNs));
+    call_ns_.store((7 * call_ns + one) / 8, std::memory_order_relaxed);  // several callers may lose one of them
   }
 
   // A free slot, or -1: then 64 other callers keep the workers busy anyway.
@@ -353,6 +362,7 @@ class WorkerPool final : public ThreadPool {
   alignas(64) std::atomic<uint32_t> epoch_{0};  // counts opened regions; parked workers sleep on it
   alignas(64) std::atomic<int> sleepers_{0};
   alignas(64) std::atomic<int> runs_{0};
+  std::atomic<int> call_ns_{0};  // that waking a worker takes, on average of late
   std::atomic<bool> stop_{false};
 };
 
