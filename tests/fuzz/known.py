@@ -294,6 +294,9 @@ def difference(problem, feed, want, got):
     if any(node.op_type == "MeanVarianceNormalization" and a.name == "axes" and (len(set(a.ints)) < len(a.ints) or min(a.ints) < 0 <= max(a.ints))
            for node in nodes for a in node.attribute):
         return True
+    # ONNX Runtime's variance is a difference of squares, whose rounding is below 0 where all elements are nearly equal: its root is no number.
+    if "MeanVarianceNormalization" in names and any(a.shape == b.shape and np.isnan(a).any() and not np.isnan(b).any() for a, b in zip(floats(want), floats(got))):
+        return True
     # ONNX Runtime takes the scales of the columns of one B for all.
     if "MatMulIntegerToFloat" in names and want[0].ndim > 2:
         return True
