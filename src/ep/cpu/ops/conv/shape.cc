@@ -51,10 +51,13 @@ Status refuse_empty(const ConvShape& shape) {
   return {};
 }
 
-// A column of pixels lies in memory like a row, and rows are what the kernels are fast at.
+// A column of pixels lies in memory like a row, and so does one along the depth; rows are what the kernels are fast at.
 void lay_along_w(ConvShape& shape) {
-  const WindowAxis& w = shape.w;
-  if (w.in == 1 && w.out == 1 && w.kernel == 1 && w.pad_begin == 0) std::swap(shape.h, shape.w);
+  const auto is_single = [](const WindowAxis& axis) {
+    return axis.in == 1 && axis.out == 1 && axis.kernel == 1 && axis.pad_begin == 0;
+  };
+  if (is_single(shape.w)) std::swap(shape.h, shape.w);
+  if (is_single(shape.w)) std::swap(shape.d, shape.w);
 }
 
 Result<ConvDesc> read_float_conv(const KernelNode& node, int most_spatial) {
