@@ -2,7 +2,9 @@
 #include <algorithm>
 
 #include "ep/cpu/ops/loops.h"
+#include "ep/cpu/ops/narrow/operands.h"
 #include "ep/cpu/ops/reference_kernel.h"
+#include "ep/cpu/simd/elementwise.h"
 #include "ep/cpu/simd/lines.h"
 #include "ops/norm.h"
 
@@ -119,6 +121,37 @@ void train_channel(const BatchPlan& plan, KernelContext& context, int64_t c, dou
   move(4, variance, plan.write_variance, 2);
 }
 
+// Channels of so few elements that lie side by side are scaled together.
+constexpr int64_t kShortChannel = 16;
+
+// Images [begin, end): a piece of all channels at a time, with numbers for each of its elements.
+void scale_short_channels(const BatchPlan& plan, KernelContext& context, DataType type, int64_t begin, int64_t end) {
+  constexpr int64_t kPiece = 256;
+  alignas(64) float means[kPiece], factors[kPiece], offsets[kPiece], buffer[kPiece];
+  const auto apply = [&](Binary op, const float* a, const float* b, float* y, int64_t n) {
+    eltwise_table().binary[static_cast<int>(op)](a, 1, b, 1, y, n);
+  };
+  const int64_t image = plan.channels * plan.inner;
+  for (int64_t first = 0; first < image; first += kPiece) {
+    const int64_t n = std::min(kPiece, image - first);
+    for (int64_t i = 0; i < n; ++i) {
+      const int64_t c = (first + i) / plan.inner;
+      const auto read = [&](size_t input) { return plan.readers[input](context.inputs[input], c); };
+      means[i] = static_cast<float>(read(3));
+      factors[i] = static_cast<float>(read(1) / std::sqrt(read(4) + plan.epsilon));
+      offsets[i] = static_cast<float>(read(2));
+    }
+    for (int64_t b = begin; b < end; ++b) {
+      const int64_t at = b * image + first;
+      float* const y = nn::begin_floats(type, context.outputs[0], at, buffer);
+      apply(Binary::kSub, nn::read_floats(type, context.inputs[0], at, n, buffer), means, y, n);
+      apply(Binary::kMul, y, factors, y, n);
+      apply(Binary::kAdd, y, offsets, y, n);
+      nn::end_floats(type, context.outputs[0], at, n, y);
+    }
+  }
+}
+
 Result<RefImpl> make_batch(RefNode& node) {
   TENON_TRY(require_inputs(node, 5));
   const Shape& x = node.inputs[0].shape;
@@ -148,7 +181,14 @@ Result<RefImpl> make_batch(RefNode& node) {
   const ScaleRow scale = scale_row_of(node.inputs[0].type, node.outputs[0].type);
   TENON_UNSUPPORTED_IF(scale == nullptr, "BatchNormalization makes no {} of {}.", data_type_name(node.outputs[0].type),
                        data_type_name(node.inputs[0].type));
-  impl.run = [plan, scale](KernelContext& context) -> Status {
+  const DataType type = node.inputs[0].type;
+  impl.run = [plan, scale, type](KernelContext& context) -> Status {
+    if (!plan.training && plan.inner < kShortChannel && nn::is_any_float(type)) {
+      context.pool->parallel_for(
+          plan.batch, grain_of_rows(plan.channels * plan.inner),
+          [&](int64_t begin, int64_t end) { scale_short_channels(plan, context, type, begin, end); });
+      return {};
+    }
     // Row r is a channel of an image.
     const auto scale_one = [&](int64_t r, double mean, double variance) {
       const int64_t c = r % plan.channels;
