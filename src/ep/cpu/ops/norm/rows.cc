@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "ep/cpu/ops/narrow/operands.h"
+#include "ep/cpu/ops/turned.h"
 #include "ep/cpu/ops/vector_kernel.h"
 #include "ep/cpu/simd/norm.h"
 #include "ops/norm.h"
@@ -139,6 +140,18 @@ class SoftmaxKernel final : public Kernel {
       context.pool->parallel_for(outer_, grain, [&](int64_t begin, int64_t end) {
         norm_table().softmax_rows(x + begin * n_, y + begin * n_, end - begin, n_, log_);
         if (guarded_) drop_nan(y + begin * n_, (end - begin) * n_);
+      });
+      return {};
+    }
+    if (is_short_inner<float>(outer_, n_, inner_)) {
+      const int64_t each = n_ * inner_;
+      context.pool->parallel_for(outer_, std::max(kFewestTurned, 2048 / each), [&](int64_t begin, int64_t end) {
+        for_turned(x, begin, end, n_, inner_, [&](float* block, int64_t first, int64_t count) {
+          const int64_t columns = inner_ * count;
+          norm_table().softmax_columns(block, block, n_, columns, 0, columns, log_);
+          if (guarded_) drop_nan(block, n_ * columns);
+          turn_back(block, each, count, y + first * each);
+        });
       });
       return {};
     }

@@ -3,10 +3,8 @@
 
 #include <algorithm>
 #include <array>
-#include <type_traits>
 
-#include "ep/cpu/simd/convert.h"
-#include "ep/cpu/simd/elementwise.h"
+#include "ep/cpu/ops/turned.h"
 #include "ep/cpu/simd/lines.h"
 #include "ep/cpu/simd/norm.h"
 #include "ops/reduce.h"
@@ -63,9 +61,6 @@ T extreme_of_row(const T* x, int64_t length) {
   for (; i < length; ++i) result = better(result, x[i]);
   return result;
 }
-
-// Rows that become columns: joining the lanes of vectors takes longer.
-constexpr int64_t kShortRow = 32;
 
 template <typename T>
 int64_t arg_of_row(const T* x, int64_t length, bool largest, bool last) {
@@ -135,32 +130,28 @@ void arg_columns(const T* x, const ArgReduceDesc& desc, int64_t inner, int64_t c
   }
 }
 
-// Short rows become columns.
+// Few inner elements, of several outers side by side. [begin, end) counts outers.
 template <typename T>
-void arg_of_short_rows(const T* x, const ArgReduceDesc& desc, int64_t rows, int64_t* y) {
-  using Bits = std::conditional_t<sizeof(T) == 4, uint32_t, uint16_t>;
-  std::array<T, kShortRow * kColumns> turned;
-  for (int64_t row = 0; row < rows; row += kColumns) {
-    const int64_t columns = std::min(kColumns, rows - row);
-    const auto* const from = reinterpret_cast<const Bits*>(x + row * desc.length);
-    auto* const to = reinterpret_cast<Bits*>(turned.data());
-    if constexpr (sizeof(T) == 4) {
-      eltwise_table().transpose32(from, desc.length, to, kColumns, columns, desc.length);
-    } else {
-      convert_table().transpose16(from, desc.length, to, kColumns, columns, desc.length);
-    }
-    arg_columns(turned.data(), desc, kColumns, columns, y + row);
-  }
+void arg_of_turned(const T* x, const ArgReduceDesc& desc, int64_t inner, int64_t begin, int64_t end, int64_t* y) {
+  nn::for_turned(x, begin, end, desc.length, inner, [&](const T* block, int64_t first, int64_t count) {
+    std::array<int64_t, nn::kMostTurnedResults> results;
+    const int64_t columns = inner * count;
+    for (int64_t c = 0; c < columns; c += kColumns)
+      arg_columns(block + c, desc, columns, std::min(kColumns, columns - c), results.data() + c);
+    nn::turn_back(results.data(), inner, count, y + first * inner);
+  });
 }
 
 template <typename T>
 void arg_loop(const void* x, int64_t* y, const ArgReduceDesc& desc, int64_t begin, int64_t end) {
   const int64_t length = desc.length, inner = desc.inner;
   const bool largest = desc.largest, last = desc.select_last_index;
+  if (nn::is_short_inner<T>(desc.outer, length, inner))
+    return arg_of_turned(static_cast<const T*>(x), desc, inner, begin / inner, end / inner, y);
   if (inner == 1) {
     const T* const from = static_cast<const T*>(x) + begin * length;
     if constexpr (std::is_same_v<T, float> || is_half<T>) {
-      if (length <= kShortRow) return arg_of_short_rows(from, desc, end - begin, y + begin);
+      if (length <= nn::kShortRow) return arg_of_turned(static_cast<const T*>(x), desc, inner, begin, end, y);
     }
     if constexpr (std::is_same_v<T, float>) {
       arg_of_rows(from, end - begin, length, largest, last, y + begin);
@@ -191,7 +182,8 @@ Result<RefImpl> make_arg(RefNode& node) {
   impl.run = [chosen, desc](KernelContext& context) -> Status {
     constexpr int64_t kElements = 8192, kTogether = 128;
     // Few columns at a time would be no vectors, and a cache line of each row.
-    const int64_t grain = std::max(desc.inner > 1 ? kTogether : 1, kElements / std::max<int64_t>(1, desc.length));
+    int64_t grain = std::max(desc.inner > 1 ? kTogether : 1, kElements / std::max<int64_t>(1, desc.length));
+    if (desc.inner < nn::kShortInner) grain += desc.inner - grain % desc.inner;  // whole outers
     context.pool->parallel_for(desc.outer * desc.inner, grain, [&](int64_t begin, int64_t end) {
       chosen(context.inputs[0], context.output<int64_t>(0), desc, begin, end);
     });

@@ -4,7 +4,7 @@
 
 #include "ep/cpu/ops/reduce/problem.h"
 #include "ep/cpu/ops/reduce/rows.h"
-#include "ep/cpu/ops/reduce/short_rows.h"
+#include "ep/cpu/ops/turned.h"
 #include "ep/cpu/ops/vector_kernel.h"
 #include "ep/cpu/simd/doubles.h"
 
@@ -44,15 +44,14 @@ struct Loops {
   void (*columns)(const T* x, T* y, int64_t n, int64_t inner, int64_t first, int64_t last) = nullptr;
 
   void run(const Pass& p, const T* x, T* y, ThreadPool& pool) const {
+    if (p.inner == 1 ? p.n <= kShortRow : is_short_inner<T>(p.outer, p.n, p.inner)) {
+      pool.parallel_for(p.outer, std::max(kFewestTurned, kGrain / (p.n * p.inner)),
+                        [&](int64_t begin, int64_t end) { run_turned(p, x, y, begin, end); });
+      return;
+    }
     if (p.inner == 1) {
-      pool.parallel_for(p.outer, std::max<int64_t>(1, kGrain / p.n), [&](int64_t begin, int64_t end) {
-        const T* const from = x + begin * p.n;
-        T* const to = y + begin;
-        if (p.n > kShortRow) return rows(from, to, end - begin, p.n);
-        for_short_rows(from, end - begin, p.n, [&](const T* block, int64_t first, int64_t count) {
-          columns(block, to + first, p.n, count, 0, count);
-        });
-      });
+      pool.parallel_for(p.outer, std::max<int64_t>(1, kGrain / p.n),
+                        [&](int64_t begin, int64_t end) { rows(x + begin * p.n, y + begin, end - begin, p.n); });
       return;
     }
     const int64_t width = std::max<int64_t>(64, kGrain / p.n / 64 * 64);
@@ -63,6 +62,16 @@ struct Loops {
         const int64_t outer = i / parts, first = i % parts * width;
         columns(x + outer * p.n * p.inner, y + outer * p.inner, p.n, p.inner, first, std::min(p.inner, first + width));
       }
+    });
+  }
+
+ private:
+  // The outers [begin, end), several side by side.
+  void run_turned(const Pass& p, const T* x, T* y, int64_t begin, int64_t end) const {
+    for_turned(x, begin, end, p.n, p.inner, [&](const T* block, int64_t first, int64_t count) {
+      alignas(64) T results[kMostTurnedResults];
+      columns(block, results, p.n, p.inner * count, 0, p.inner * count);
+      turn_back(results, p.inner, count, y + first * p.inner);
     });
   }
 };

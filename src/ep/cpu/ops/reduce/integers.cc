@@ -7,7 +7,7 @@
 #include "ep/cpu/ops/loops.h"
 #include "ep/cpu/ops/reduce/problem.h"
 #include "ep/cpu/ops/reduce/rows.h"
-#include "ep/cpu/ops/reduce/short_rows.h"
+#include "ep/cpu/ops/turned.h"
 #include "ep/cpu/ops/vector_kernel.h"
 #include "ep/cpu/simd/integers.h"
 
@@ -109,18 +109,29 @@ void reduce_columns(const T* x, T* y, const Pass& p, int64_t columns, bool mean)
   for (int64_t i = 0; i < columns; ++i) y[i] = finish<T>(sums[i], p.n, mean);
 }
 
+// The outers [begin, end), several side by side.
+template <typename Op, typename A, typename T>
+void run_turned(const Pass& p, bool mean, const T* x, T* y, int64_t begin, int64_t end) {
+  for_turned(x, begin, end, p.n, p.inner, [&](const T* block, int64_t first, int64_t count) {
+    alignas(64) T results[kMostTurnedResults];
+    const Pass turned{.n = p.n, .inner = p.inner * count};
+    for (int64_t c = 0; c < turned.inner; c += kColumns)
+      reduce_columns<Op, A>(block + c, results + c, turned, std::min(kColumns, turned.inner - c), mean);
+    turn_back(results, p.inner, count, y + first * p.inner);
+  });
+}
+
 template <typename Op, typename A, typename T>
 void run_pass(const Pass& p, bool mean, const void* from, void* to, ThreadPool& pool) {
   const auto* const x = static_cast<const T*>(from);
   auto* const y = static_cast<T*>(to);
+  if (p.inner == 1 ? p.n <= kShortRow : is_short_inner<T>(p.outer, p.n, p.inner)) {
+    pool.parallel_for(p.outer, std::max(kFewestTurned, kGrain / (p.n * p.inner)),
+                      [&](int64_t begin, int64_t end) { run_turned<Op, A>(p, mean, x, y, begin, end); });
+    return;
+  }
   if (p.inner == 1) {
     pool.parallel_for(p.outer, std::max<int64_t>(1, kGrain / p.n), [&](int64_t begin, int64_t end) {
-      if (p.n <= kShortRow) {
-        for_short_rows(x + begin * p.n, end - begin, p.n, [&](const T* block, int64_t first, int64_t count) {
-          reduce_columns<Op, A>(block, y + begin + first, {.n = p.n, .inner = count}, count, mean);
-        });
-        return;
-      }
       for (int64_t i = begin; i < end; ++i) y[i] = reduce_row<Op, A>(x + i * p.n, p.n, mean);
     });
     return;

@@ -7,6 +7,7 @@
 
 #include "ep/cpu/ops/narrow/operands.h"
 #include "ep/cpu/ops/reduce/problem.h"
+#include "ep/cpu/ops/turned.h"
 #include "ep/cpu/ops/vector_kernel.h"
 #include "ep/cpu/simd/elementwise.h"
 #include "ep/cpu/simd/norm.h"
@@ -54,11 +55,25 @@ float finished_result(Reduction reduction, float x, int64_t n) {
   return reduction == Reduction::kL2 ? std::sqrt(x) : x;
 }
 
+// The outers [begin, end), several side by side.
+void run_turned(const Pass& p, Reduction reduction, const float* x, float* y, int64_t begin, int64_t end) {
+  for_turned(x, begin, end, p.n, p.inner, [&](const float* block, int64_t first, int64_t count) {
+    alignas(64) float results[kMostTurnedResults];
+    norm_table().reduce_columns(block, results, p.n, p.inner * count, 0, p.inner * count, reduction);
+    turn_back(results, p.inner, count, y + first * p.inner);
+  });
+}
+
 void run_pass(const Pass& p, Reduction reduction, const float* x, float* y, ThreadPool& pool) {
   if (p.inner == 1) {
     pool.parallel_for(p.outer, std::max<int64_t>(1, kGrain / p.n), [&](int64_t begin, int64_t end) {
       norm_table().reduce_rows(x + begin * p.n, y + begin, end - begin, p.n, reduction);
     });
+    return;
+  }
+  if (is_short_inner<float>(p.outer, p.n, p.inner)) {
+    const int64_t grain = std::max(kFewestTurned, kGrain / (p.n * p.inner));
+    pool.parallel_for(p.outer, grain, [&](int64_t begin, int64_t end) { run_turned(p, reduction, x, y, begin, end); });
     return;
   }
   const int64_t width = std::max<int64_t>(64, kGrain / p.n / 64 * 64);
@@ -106,6 +121,7 @@ class ReduceKernel final : public Kernel {
   Status run_narrow(KernelContext& context) const {
     const Pass& p = p_.last;
     if (p.inner == 1 && 2 * p.n <= kLongestNarrowRow) return run_narrow_rows(context);
+    if (is_short_inner<float>(p.outer, p.n, p.inner)) return run_narrow_turned(context);
     const int64_t width = std::min(kNarrowColumns, p.inner), parts = (p.inner + width - 1) / width;
     const int64_t grain = std::max<int64_t>(1, kGrain / (p.n * width));
     context.pool->parallel_for(p.outer * parts, grain, [&](int64_t begin, int64_t end) {
@@ -138,6 +154,23 @@ class ReduceKernel final : public Kernel {
         norm_table().reduce_rows(read_floats(from_, context.inputs[0], row * n, rows * n, in), y, rows, n, reduction_);
         if (log_) logarithms(y, rows);
         end_floats(to_, context.outputs[0], row, rows, y);
+      }
+    });
+    return {};
+  }
+
+  // Blocks of outers are widened and reduced as float32.
+  Status run_narrow_turned(KernelContext& context) const {
+    const Pass& p = p_.last;
+    const int64_t each = p.n * p.inner, most = turned_outers<float>(p.n, p.inner);
+    context.pool->parallel_for(p.outer, std::max(kFewestTurned, kGrain / each), [&](int64_t begin, int64_t end) {
+      alignas(64) float in[kTurnedElements<float>], out[kTurnedElements<float>];
+      for (int64_t first = begin; first < end; first += most) {
+        const int64_t outers = std::min(most, end - first), at = first * p.inner, count = outers * p.inner;
+        float* const y = begin_floats(to_, context.outputs[0], at, out);
+        run_turned(p, reduction_, read_floats(from_, context.inputs[0], first * each, outers * each, in), y, 0, outers);
+        if (log_) logarithms(y, count);
+        end_floats(to_, context.outputs[0], at, count, y);
       }
     });
     return {};
