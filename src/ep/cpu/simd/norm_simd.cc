@@ -259,16 +259,15 @@ void reduce_short_rows(const float* x, float* y, int64_t n) {
 constexpr int64_t kShortRow = 8;
 #endif
 
-// Up to eight rows, with sums in the same order.
+// One row, whose sum has the same order.
 template <Reduction kReduction>
-void reduce_last_short_rows(const float* x, float* y, int64_t rows, int64_t n) {
+float reduce_short_row(const float* x, int64_t n) {
   using R = Reducer<kReduction>;
-  alignas(64) float columns[kShortRow][8] = {};
-  for (int64_t j = 0; j < rows; ++j)
-    for (int64_t p = 0; p < n; ++p) columns[p][j] = x[j * n + p];
   F8 sum = splat<F8>(R::kStart);
-  for (int64_t p = 0; p < n; ++p) sum = R::take(sum, load8(columns[p]));
-  store_part8(y, rows, R::finish(sum, static_cast<float>(n)));
+  for (int64_t p = 0; p < n; ++p) sum = R::take(sum, set8(x[p]));
+  float lanes[8];
+  store8(lanes, R::finish(sum, static_cast<float>(n)));
+  return lanes[0];
 }
 
 template <Reduction kReduction>
@@ -280,7 +279,7 @@ void reduce_rows_as(const float* x, float* y, int64_t rows, int64_t n) {
     for (; (rows - row) * n >= 7 * n + (n > 8 ? n : 8); row += 8)
       reduce_short_rows<kReduction>(x + row * n, y + row, n);
 #endif
-    for (; row < rows; row += 8) reduce_last_short_rows<kReduction>(x + row * n, y + row, least(8, rows - row), n);
+    for (; row < rows; ++row) y[row] = reduce_short_row<kReduction>(x + row * n, n);
     return;
   }
   for (int64_t row = 0; row < rows; ++row, x += n) {

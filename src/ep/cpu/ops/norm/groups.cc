@@ -7,6 +7,7 @@
 
 #include "ep/cpu/ops/narrow/operands.h"
 #include "ep/cpu/ops/norm/rows.h"
+#include "ep/cpu/ops/turned.h"
 #include "ep/cpu/ops/vector_kernel.h"
 #include "ep/cpu/simd/elementwise.h"
 #include "ep/cpu/simd/lines.h"
@@ -54,6 +55,8 @@ class LpNormKernel final : public Kernel {
   Status run(KernelContext& context) const override {
     const Reduction norm = desc_.p == 1 ? Reduction::kL1 : Reduction::kL2;
     const int64_t n = desc_.length, inner = desc_.inner;
+    if (inner == 1 ? n <= kShortRow : type_ == DataType::kFloat && is_short_inner<float>(desc_.outer, n, inner))
+      return run_turned(context, norm);
     if (inner == 1) {
       context.pool->parallel_for(desc_.outer, std::max<int64_t>(1, kGrain / n), [&](int64_t begin, int64_t end) {
         alignas(64) float in[kLongestNarrowRow], out[kLongestNarrowRow];
@@ -83,6 +86,31 @@ class LpNormKernel final : public Kernel {
   std::string_view name() const override { return desc_.inner == 1 ? "lp_norm rows" : "lp_norm columns"; }
 
  private:
+  // Several outers side by side.
+  Status run_turned(KernelContext& context, Reduction norm) const {
+    const int64_t n = desc_.length, inner = desc_.inner, each = n * inner, most = turned_outers<float>(n, inner);
+    context.pool->parallel_for(desc_.outer, std::max(kFewestTurned, kGrain / each), [&](int64_t begin, int64_t end) {
+      alignas(64) float in[kTurnedElements<float>], out[kTurnedElements<float>], divisors[kMostTurnedResults];
+      for (int64_t first = begin; first < end; first += most) {
+        const int64_t outers = std::min(most, end - first), at = first * each;
+        float* const y = begin_floats(type_, context.outputs[0], at, out);
+        const float* const x = read_floats(type_, context.inputs[0], at, outers * each, in);
+        for_turned(x, 0, outers, n, inner, [&](float* block, int64_t, int64_t count) {
+          const int64_t columns = inner * count;
+          norm_table().reduce_columns(block, divisors, n, columns, 0, columns, norm);
+          std::replace(divisors, divisors + columns, 0.0f, 1.0f);
+          for (int64_t k = 0; k < n; ++k) {
+            float* const row = block + k * columns;
+            binary(Binary::kDiv)(row, 1, divisors, 1, row, columns);
+          }
+          turn_back(block, each, count, y);
+        });
+        end_floats(type_, context.outputs[0], at, outers * each, y);
+      }
+    });
+    return {};
+  }
+
   const LpNormDesc desc_;
   const DataType type_;
 };
