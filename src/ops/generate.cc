@@ -43,6 +43,7 @@ Status infer_size(Context& c) {
 Status infer_constant_of_shape(Context& c) {
   const ConstantRef value = read_fill_value(c.node());
   c.set_type(0, value ? value->type : DataType::kFloat);
+  TENON_INVALID_IF(c.ranked(0) && c.rank(0) != 1, "The shape has {} dimensions itself, and must be a list.", c.rank(0));
   const std::optional<std::vector<int64_t>> shape = c.values(0);
   if (!shape) {
     const std::optional<int64_t> rank = c.length(0);

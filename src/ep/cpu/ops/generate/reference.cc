@@ -42,6 +42,8 @@ Result<RefImpl> make_constant_of_shape(RefNode& node) {
   const TensorSpec out = output_spec(node, 0);
   TENON_INVALID_IF(node.inputs[0].type != DataType::kInt64, "ConstantOfShape has a shape of {}.",
                    data_type_name(node.inputs[0].type));
+  TENON_INVALID_IF(node.inputs[0].shape.rank() != 1, "ConstantOfShape has a shape of {} dimensions, not a list.",
+                   node.inputs[0].shape.rank());
   std::array<std::byte, 16> element{};
   if (const ConstantRef value = read_fill_value(*node.node)) {
     // One element below a byte takes a byte, its code in the lowest bits.
