@@ -4,6 +4,7 @@
 
 #include "ep/cpu/ops/quantize/step.h"
 #include "ep/cpu/ops/vector_kernel.h"
+#include "ep/cpu/simd/elementwise.h"
 #include "ep/cpu/simd/quantize.h"
 #include "ops/attributes.h"
 #include "ops/quantize.h"
@@ -16,7 +17,7 @@ bool is_byte(const TensorSpec& spec) { return spec.type == DataType::kUint8 || s
 
 // Elements that one task takes: about 4 us.
 constexpr int64_t kGrain = 16384;
-// Runs of one scale that are shorter than this are left to the reference kernel.
+// Runs of one scale that are shorter than this are worked on together.
 constexpr int64_t kLeastRun = 16;
 
 Status match_known(const KernelNode& node) {
@@ -68,6 +69,73 @@ class RunKernel final : public Kernel {
   const bool quantizes_;
   bool signed_ = false;
   int64_t count_ = 0, run_ = 1;
+};
+
+// Scales and zero points along an axis whose indices have few elements: a piece of all of them at a time, with numbers
+// for each element. Bytes, and int32 without zero points.
+class ShortRunKernel final : public Kernel {
+ public:
+  ShortRunKernel(const KernelNode& node, const QuantizationDesc& desc, bool quantizes)
+      : desc_(desc),
+        quantizes_(quantizes),
+        type_((quantizes ? node.outputs[0] : node.inputs[0]).type),
+        period_(desc.length * desc.inner),
+        outer_(period_ == 0 ? 0 : node.inputs[0].shape.element_count() / period_) {}
+
+  Status run(KernelContext& context) const override {
+    const int64_t grain = std::max<int64_t>(1, kGrain / std::max<int64_t>(1, period_));
+    context.pool->parallel_for(outer_, grain, [&](int64_t begin, int64_t end) {
+      alignas(64) float scales[kPiece], zeros[kPiece], numbers[kPiece];
+      for (int64_t first = 0; first < period_; first += kPiece) {
+        const int64_t n = std::min(kPiece, period_ - first);
+        for (int64_t i = 0; i < n; ++i) {
+          const int64_t at = (first + i) / desc_.inner;
+          scales[i] = context.input<float>(1)[at];
+          zeros[i] = static_cast<float>(integer_zero(context.input<uint8_t>(2), type_ == DataType::kInt8, at));
+        }
+        for (int64_t o = begin; o < end; ++o) {
+          const int64_t at = o * period_ + first;
+          quantizes_ ? quantize(context, at, n, scales, zeros, numbers) : dequantize(context, at, n, scales, zeros);
+        }
+      }
+    });
+    return {};
+  }
+  std::string_view name() const override { return quantizes_ ? "quantize short runs" : "dequantize short runs"; }
+
+ private:
+  static constexpr int64_t kPiece = 256;
+
+  static void apply(Binary op, const float* a, const float* b, float* y, int64_t n) {
+    eltwise_table().binary[static_cast<int>(op)](a, 1, b, 1, y, n);
+  }
+  // Of bytes as they are.
+  ByteStep whole() const {
+    const bool is_signed = type_ == DataType::kInt8;
+    return {.scale = 1, .zero = is_signed ? 128.0f : 0.0f, .flip = static_cast<uint8_t>(is_signed ? 0x80 : 0)};
+  }
+  void dequantize(KernelContext& context, int64_t at, int64_t n, const float* scales, const float* zeros) const {
+    float* const y = context.output<float>(0) + at;
+    if (type_ == DataType::kInt32) {
+      eltwise_table().float_from_int32(context.input<int32_t>(0) + at, y, n);
+    } else {
+      quantize_table().dequantize(context.input<uint8_t>(0) + at, whole(), n, y);
+      apply(Binary::kSub, y, zeros, y, n);
+    }
+    apply(Binary::kMul, y, scales, y, n);
+  }
+  void quantize(KernelContext& context, int64_t at, int64_t n, const float* scales, const float* zeros,
+                float* numbers) const {
+    apply(Binary::kDiv, context.input<float>(0) + at, scales, numbers, n);
+    eltwise_table().unary[static_cast<int>(Unary::kRound)](numbers, numbers, n, 0, 0);
+    apply(Binary::kAdd, numbers, zeros, numbers, n);
+    quantize_table().quantize(numbers, whole(), n, context.output<uint8_t>(0) + at);
+  }
+
+  const QuantizationDesc desc_;
+  const bool quantizes_;
+  const DataType type_;
+  const int64_t period_, outer_;
 };
 
 // Runs of floats that become integers of 16 bits.
@@ -160,6 +228,8 @@ Result<std::unique_ptr<Kernel>> create_runs(const KernelNode& node, bool quantiz
                    read_quantization(*node.node, node.inputs[0].shape, node.inputs[1].shape));
   TENON_INVALID_IF(node.outputs[0].shape != node.inputs[0].shape, "{} of {} makes {}.", node.node->op_type,
                    node.inputs[0].shape.to_string(), node.outputs[0].shape.to_string());
+  if (desc.granularity == QuantizationDesc::Granularity::kAxis && desc.inner < kLeastRun)
+    return std::unique_ptr<Kernel>(std::make_unique<ShortRunKernel>(node, desc, quantizes));
   if (!quantizes && is_wide_integer(node.inputs[0].type))
     return std::unique_ptr<Kernel>(std::make_unique<WideRunKernel>(node, desc));
   if (quantizes && is_word(node.outputs[0].type))
@@ -248,8 +318,11 @@ Status match_quantize(const KernelNode& node) {
   TENON_TRY_ASSIGN(const QuantizationDesc desc,
                    read_quantization(*node.node, node.inputs[0].shape, node.inputs[1].shape));
   const bool whole = desc.granularity == QuantizationDesc::Granularity::kTensor;
-  TENON_UNSUPPORTED_IF(!whole && (desc.granularity != QuantizationDesc::Granularity::kAxis || desc.inner < kLeastRun),
-                       "Runs of {} elements with one scale are short.", desc.inner);
+  TENON_UNSUPPORTED_IF(!whole && desc.granularity != QuantizationDesc::Granularity::kAxis,
+                       "Blocks of {} elements along the axis have a scale.", desc.block_size);
+  const bool short_runs = is_byte(bytes) || (bytes.type == DataType::kInt32 && !zero.present());
+  TENON_UNSUPPORTED_IF(!whole && desc.inner < kLeastRun && !short_runs, "Runs of {} elements with one scale are short.",
+                       desc.inner);
   return {};
 }
 
