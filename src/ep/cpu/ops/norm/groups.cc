@@ -55,7 +55,8 @@ class LpNormKernel final : public Kernel {
   Status run(KernelContext& context) const override {
     const Reduction norm = desc_.p == 1 ? Reduction::kL1 : Reduction::kL2;
     const int64_t n = desc_.length, inner = desc_.inner;
-    if (inner == 1 ? n <= kShortRow : type_ == DataType::kFloat && is_short_inner<float>(desc_.outer, n, inner))
+    if (inner == 1 ? n > 0 && n <= kShortRow
+                   : type_ == DataType::kFloat && is_short_inner<float>(desc_.outer, n, inner))
       return run_turned(context, norm);
     if (inner == 1) {
       context.pool->parallel_for(desc_.outer, std::max<int64_t>(1, kGrain / n), [&](int64_t begin, int64_t end) {

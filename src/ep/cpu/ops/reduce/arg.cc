@@ -183,7 +183,7 @@ Result<RefImpl> make_arg(RefNode& node) {
     constexpr int64_t kElements = 8192, kTogether = 128;
     // Few columns at a time would be no vectors, and a cache line of each row.
     int64_t grain = std::max(desc.inner > 1 ? kTogether : 1, kElements / std::max<int64_t>(1, desc.length));
-    if (desc.inner < nn::kShortInner) grain += desc.inner - grain % desc.inner;  // whole outers
+    if (desc.inner > 1 && desc.inner < nn::kShortInner) grain += desc.inner - grain % desc.inner;  // whole outers
     context.pool->parallel_for(desc.outer * desc.inner, grain, [&](int64_t begin, int64_t end) {
       chosen(context.inputs[0], context.output<int64_t>(0), desc, begin, end);
     });
