@@ -289,7 +289,8 @@ TEST(ShapeInference, RangesAreCountedExactly) {
 TEST(ShapeInference, ElementCountsThatOverflowAreErrors) {
   EXPECT_THAT(OneNode("ConstantOfShape", 9).ints({int64_t{1} << 40, int64_t{1} << 40}).infer(),
               HasSubstr("more elements"));
-  EXPECT_THAT(OneNode("ConstantOfShape", 9).in(Shape{2, 2}, DataType::kInt64).infer(), HasSubstr("2 dimensions itself"));
+  EXPECT_THAT(OneNode("ConstantOfShape", 9).in(Shape{2, 2}, DataType::kInt64).infer(),
+              HasSubstr("2 dimensions itself"));
   EXPECT_THAT(OneNode("ConstantOfShape", 9).ints({-1}).infer(), HasSubstr("negative dimension -1"));
   EXPECT_THAT(OneNode("Unsqueeze", 13).in(Shape{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}).ints({0, 1}).infer(),
               HasSubstr("rank 13"));
