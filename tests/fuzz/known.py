@@ -294,8 +294,23 @@ def difference(problem, feed, want, got):
     if any(node.op_type == "MeanVarianceNormalization" and a.name == "axes" and (len(set(a.ints)) < len(a.ints) or min(a.ints) < 0 <= max(a.ints))
            for node in nodes for a in node.attribute):
         return True
-    # ONNX Runtime's variance is a difference of squares, whose rounding is below 0 where all elements are nearly equal: its root is no number.
+    # ONNX Runtime's variance is a difference of squares, of which few digits are left where all elements are nearly equal, or none: a root of what is below 0.
     if "MeanVarianceNormalization" in names and any(a.shape == b.shape and np.isnan(a).any() and not np.isnan(b).any() for a, b in zip(floats(want), floats(got))):
+        return True
+    if "MeanVarianceNormalization" in names and all(a.shape == b.shape and np.allclose(a.astype(np.float64), b.astype(np.float64), rtol=1e-4, atol=0.05, equal_nan=True)
+                                                    for a, b in zip(floats(want), floats(got))):
+        return True
+    # Scores less 10000, which hides a key, have three digits left.
+    if "Attention" in names and any(value.dtype.kind == "i" and value.size and not value.all() for value in arrays(feed)) and within(floats(want), floats(got), 2e-3):
+        return True
+    # A zero point of four bits in a byte: ONNX Runtime takes those beyond 127 for negative.
+    if "MatMulFpQ4" in names and any(a.name == "blk_quant_type" and a.i == 1 for node in nodes for a in node.attribute):
+        blocks = [value for value in (*held_values(model).values(), *arrays(feed)) if value.dtype == np.uint8 and value.size % 21 == 0]
+        if any((value.reshape(-1, 21)[:, 4] > 15).any() for value in blocks):
+            return True
+    # Of numbers that all round to 1, the last digits decide which is the largest.
+    if names & {"ArgMax", "ArgMin"} and names & {"Tanh", "Sigmoid", "Erf"} and all(
+            a.shape == b.shape and (a.size == 0 or np.mean(a != b) <= 0.03) for a, b in zip(arrays(dict(enumerate(want))), arrays(dict(enumerate(got)))) if a.dtype.kind == "i"):
         return True
     # ONNX Runtime takes the scales of the columns of one B for all.
     if "MatMulIntegerToFloat" in names and want[0].ndim > 2:
