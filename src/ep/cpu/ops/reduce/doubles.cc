@@ -42,9 +42,10 @@ template <typename T>
 struct Loops {
   void (*rows)(const T* x, T* y, int64_t rows, int64_t n) = nullptr;
   void (*columns)(const T* x, T* y, int64_t n, int64_t inner, int64_t first, int64_t last) = nullptr;
+  int64_t longest_turned = 0;  // row that is reduced as a column
 
   void run(const Pass& p, const T* x, T* y, ThreadPool& pool) const {
-    if (p.inner == 1 ? p.n <= kShortRow : is_short_inner<T>(p.outer, p.n, p.inner)) {
+    if (p.inner == 1 ? p.n <= longest_turned : is_short_inner<T>(p.outer, p.n, p.inner)) {
       pool.parallel_for(p.outer, std::max(kFewestTurned, kGrain / (p.n * p.inner)),
                         [&](int64_t begin, int64_t end) { run_turned(p, x, y, begin, end); });
       return;
@@ -78,7 +79,9 @@ struct Loops {
 
 Loops<double> loops_of(WideReduction reduction) {
   const auto at = static_cast<size_t>(reduction);
-  return {double_table().reduce_rows[at], double_table().reduce_columns[at]};
+  // Along a row, each element waits for the extreme of those before it, which a NaN must pass.
+  const bool extreme = reduction == WideReduction::kMax || reduction == WideReduction::kMin;
+  return {double_table().reduce_rows[at], double_table().reduce_columns[at], extreme ? kShortRow : 0};
 }
 
 class DoubleReduceKernel final : public Kernel {
