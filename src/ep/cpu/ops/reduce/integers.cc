@@ -81,11 +81,12 @@ void fold(const T* x, A* y, int64_t n) {
 template <typename T, typename A>
 T finish(A value, int64_t count, bool mean) {
   constexpr int64_t kExact = int64_t{1} << 52;
-  if (!mean) return static_cast<T>(value);
-  const auto wide = static_cast<int64_t>(value);
-  if (wide > -kExact && wide < kExact && count < kExact)
-    return static_cast<T>(static_cast<double>(wide) / static_cast<double>(count));
-  return static_cast<T>(wide / count);
+  if constexpr (std::is_same_v<A, int64_t>) {
+    if (mean && value > -kExact && value < kExact && count < kExact)
+      return static_cast<T>(static_cast<double>(value) / static_cast<double>(count));
+    if (mean) return static_cast<T>(value / count);
+  }
+  return static_cast<T>(value);
 }
 
 template <typename Op, typename A, typename T>
