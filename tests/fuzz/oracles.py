@@ -2,9 +2,11 @@
 
 They run in a process of their own, which Oracle starts again after a crash or a hang: `python oracles.py` answers pickled
 questions on stdin."""
+import ctypes
 import os
 import pickle
 import select
+import signal
 import struct
 import subprocess
 import sys
@@ -151,7 +153,14 @@ class Oracle:
             return [(f"the oracle ended: {type(error).__name__}", [])] * len(feeds)
 
 
+def end_with_parent():
+    """A question that never ends must not outlive the fuzzer that was stopped meanwhile."""
+    PR_SET_PDEATHSIG = 1
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
 def serve():
+    end_with_parent()
     given, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what libraries print is no answer
     while header := given.read(8):
