@@ -124,16 +124,19 @@ class Run {
     const float scale = a_scale * p_.read_scale(context_.inputs[p_.b_scale.input], j * p_.b_scale.step) * d_.alpha;
     float value = static_cast<float>(static_cast<int32_t>(sum)) * scale;
     if (!gemm && d_.addend != kNoInput) value += p_.read_scale(context_.inputs[d_.addend], j * d_.addend_column);
-    if (d_.y_scale == kNoInput) return p_.write(value, context_.outputs[0], at);
-    if (p_.y == DataType::kFloat) {
+    const bool is_signed = p_.y == DataType::kInt8;
+    const bool bytes = is_signed || p_.y == DataType::kUint8;
+    if (d_.y_scale == kNoInput && !bytes) return p_.write(value, context_.outputs[0], at);
+    // As in ONNX Runtime: Y is quantised if it has a zero point, by 1 without a scale.
+    const float y_scale = d_.y_scale != kNoInput ? context_.input<float>(d_.y_scale)[0] : 1.0F;
+    if (!bytes) {
       // Quantised, but for the zero point and the rounding.
-      context_.output<float>(0)[at] = value / context_.input<float>(d_.y_scale)[0];
+      context_.output<float>(0)[at] = value / y_scale;
       return;
     }
-    const bool is_signed = p_.y == DataType::kInt8;
     const int32_t zero = d_.y_zero_point != kNoInput ? p_.read_y_zero(context_.inputs[d_.y_zero_point], 0) : 0;
     const float low = is_signed ? -128 : 0, high = is_signed ? 127 : 255;
-    const float q = std::nearbyint(value / context_.input<float>(d_.y_scale)[0]) + static_cast<float>(zero);
+    const float q = std::nearbyint(value / y_scale) + static_cast<float>(zero);
     context_.output<uint8_t>(0)[at] = static_cast<uint8_t>(static_cast<int32_t>(q > low ? std::min(q, high) : low));
   }
 
