@@ -58,3 +58,6 @@ def problems():
                                       steps=0 if y is None else 1, share=0.02)
                         if y is not None:  # a scale alone keeps float32
                             yield Problem(f"{name}, no zero point", "QGemm", inputs[:-1], {"transA": trans_a, "transB": trans_b}, weights=(1, 2, 3, 4, 5, 6, 7), tolerance=1e-5)
+                            # A zero point alone makes bytes, by a scale of 1.
+                            yield Problem(f"{name}, no scale", "QGemm", [*inputs[:-2], None, inputs[-1]], {"transA": trans_a, "transB": trans_b},
+                                          weights=(1, 2, 3, 4, 5, 6, 8), tolerance=1e-5, steps=1, share=0.02)
