@@ -26,8 +26,8 @@ constexpr int kChunksPerThread = 8;
 // About 40 us on Zen 3. Longer spins win nothing on an idle machine and cost whole time slices on a busy one.
 constexpr int kWorkerSpins = 2000;
 constexpr int kCallerSpins = 4000;
-// What a caller must have before it to wake one more worker: a call of the kernel for each, and the worker's way back,
-// which takes about twice as long. That is so many calls, and at least so much time.
+// A caller wakes one more worker if its remaining work takes as long as so many calls of the operating system, and at
+// least so many nanoseconds: one call to wake the worker, and about two until the worker runs.
 constexpr double kWorthWakingCalls = 3, kWorthWakingNs = 8000;
 // In a virtual machine such a call may take 20 us, or ten times as long if another thread takes the CPU meanwhile: more
 // is not believed.

@@ -76,7 +76,7 @@ struct Finish {
   int64_t index;  // of the first element of C
 };
 
-// What the sums become: elements of C, or floats in their own place, for an activation.
+// How the sums are stored: as elements of C, or as floats in their own place, for an activation.
 enum class Stage : uint8_t { kSums, kFloats, kBytes, kInPlace };
 
 // The first `count` of kLanes.
@@ -88,7 +88,7 @@ TENON_INLINE void store_first(hn::Vec<D> x, D d, T* to, int64_t count) {
   for (int64_t i = 0; i < count; ++i) to[i] = lanes[i];
 }
 
-// The sums, corrected, and scaled unless kSums. What belongs to columns stays in registers while the rows pass. kRows:
+// The sums, corrected, and scaled unless kSums. Values of columns stay in registers while the rows pass. kRows:
 // there are arrays of rows besides the factors.
 template <Stage kStage, bool kFactors, bool kRows>
 void finish_columns(const Int8Task& task, const Blanks& blanks, const Finish& f) {

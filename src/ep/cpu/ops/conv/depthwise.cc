@@ -113,12 +113,7 @@ void DepthwiseConv::run_rows(const float* x, const float* residual, const float*
     run.x_pixel = span.down ? h.stride * w.in * 8 : w.stride * 8;
     run.rows = any ? span.rows.count : 0;
     run.cols = any ? span.cols.count : 0;
-    const int64_t at = (span.row * w.out + span.col) * 8;
-    run.y = y + at;
-    run.residual_before = before == nullptr ? nullptr : before + at;
-    run.residual_after = after == nullptr ? nullptr : after + at;
-    run.y_pixel = span.down ? w.out * 8 : 8;
-    run.pixels = span.count;
+    place_outputs(span, w, y, before, after, run);
     window_table().depthwise(run);
   });
   activate(residual, y, block, begin, end);

@@ -279,12 +279,7 @@ void DirectConv::run_slice(const float* x, const float* residual, const float* b
         run.cols = span.cols.count;
         run.blocks = !any ? 0 : joined ? depths.count : std::min(end, full_units) - unit;
         run.tail = any && end > full_units ? group_inputs % 8 : 0;
-        const int64_t at = (span.row * w.out + span.col) * 8;
-        run.y = y + at;
-        run.residual_before = before == nullptr ? nullptr : before + at;
-        run.residual_after = after == nullptr ? nullptr : after + at;
-        run.y_pixel = span.down ? w.out * 8 : 8;
-        run.pixels = span.count;
+        place_outputs(span, w, y, before, after, run);
         run_tile(run);
       };
       if (point_) {

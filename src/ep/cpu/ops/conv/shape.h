@@ -69,6 +69,19 @@ struct WindowSpan {
   TapRange rows, cols;
 };
 
+// Where a ConvRun or a WindowRun stores the outputs of a span; `y` and the residuals, or null, are those of the first
+// row.
+template <typename Run>
+void place_outputs(const WindowSpan& span, const WindowAxis& w, float* y, const float* before, const float* after,
+                   Run& run) {
+  const int64_t at = (span.row * w.out + span.col) * 8;
+  run.y = y + at;
+  run.residual_before = before == nullptr ? nullptr : before + at;
+  run.residual_after = after == nullptr ? nullptr : after + at;
+  run.y_pixel = span.down ? w.out * 8 : 8;
+  run.pixels = span.count;
+}
+
 // Cuts the outputs [row_begin, row_end) x [0, w.out) into spans: the rows of the interior, and the borders around them.
 // Border columns of interior rows are runs too, down the column: single pixels there would cost as much as the rest.
 template <typename Body>

@@ -189,7 +189,8 @@ class BinaryKernel final : public Kernel {
   Status run_narrow_short_rows(KernelContext& context) const {
     const auto apply = eltwise_table().binary[static_cast<int>(op_)];
     context.pool->parallel_for(walk_.count(), kCheapGrain, [&](int64_t begin, int64_t end) {
-      alignas(64) float together[2][kNarrowBlock], buffers[2][kNarrowBlock], out[kNarrowBlock];
+      alignas(64) std::byte together[2][kNarrowBlock * sizeof(float)];
+      alignas(64) float buffers[2][kNarrowBlock], out[kNarrowBlock];
       int64_t held = 0, first = begin;
       const auto compute = [&] {
         const float* const a = read_floats(types_[0], together[0], 0, held, buffers[0]);
@@ -206,7 +207,8 @@ class BinaryKernel final : public Kernel {
             take_row(context.input<uint16_t>(i) + offset[i], walk_.row_stride(i), n,
                      reinterpret_cast<uint16_t*>(together[i]) + held);
           } else {
-            take_row(context.input<float>(i) + offset[i], walk_.row_stride(i), n, together[i] + held);
+            take_row(context.input<float>(i) + offset[i], walk_.row_stride(i), n,
+                     reinterpret_cast<float*>(together[i]) + held);
           }
         }
         held += n;

@@ -1,6 +1,7 @@
 // ReduceSum, ReduceMean, ReduceProd, ReduceMax and ReduceMin of integers: neighbouring elements, or neighbouring
 // results, are folded side by side.
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <type_traits>
 
@@ -19,6 +20,13 @@ constexpr int64_t kGrain = 16384;  // elements read by a chunk
 constexpr int64_t kSide = 64;      // elements of a row that are folded side by side
 constexpr int64_t kColumns = 512;  // results that are
 
+// Integers wrap around.
+template <typename Op, typename A>
+A wrapped(A a, A b) {
+  using U = std::make_unsigned_t<A>;
+  return static_cast<A>(Op()(static_cast<U>(a), static_cast<U>(b)));
+}
+
 struct Sum {
   static constexpr WideOp kWide = WideOp::kAdd;
   template <typename A>
@@ -26,9 +34,8 @@ struct Sum {
     return 0;
   }
   template <typename A>
-  static A fold(A a, A b) {  // integers wrap around
-    using U = std::make_unsigned_t<A>;
-    return static_cast<A>(static_cast<U>(a) + static_cast<U>(b));
+  static A fold(A a, A b) {
+    return wrapped<std::plus<>>(a, b);
   }
 };
 struct Product {
@@ -39,8 +46,7 @@ struct Product {
   }
   template <typename A>
   static A fold(A a, A b) {
-    using U = std::make_unsigned_t<A>;
-    return static_cast<A>(static_cast<U>(a) * static_cast<U>(b));
+    return wrapped<std::multiplies<>>(a, b);
   }
 };
 struct Maximum {
