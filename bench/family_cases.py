@@ -130,6 +130,8 @@ def convolutions():
     conv("Conv 3x3 dilated", (1, 64, 56, 56), (64, 64, 3, 3), pads=[2] * 4, dilations=[2, 2])
     conv("Conv 1-D k5", (1, 128, 1000), (128, 128, 5), pads=[2, 2])
     conv("Conv 1-D depthwise k31", (1, 256, 500), (256, 1, 31), group=256, pads=[15, 15])
+    conv("Conv 1-D k10 s5, 1 to 512", (1, 1, 16000), (512, 1, 10), "f32", strides=[5])
+    conv("Conv 1-D k3 s2, 512 to 512", (1, 512, 799), (512, 512, 3), "f32", strides=[2])
     conv("Conv 3-D 3x3x3", (1, 16, 16, 28, 28), (32, 16, 3, 3, 3), pads=[1] * 6)
     conv("Conv 3-D 3x3x3 64 to 64", (1, 64, 8, 28, 28), (64, 64, 3, 3, 3), "f32", pads=[1] * 6)
     conv("Conv 3-D stem", (1, 3, 8, 112, 112), (32, 3, 3, 7, 7), "f32", pads=[1, 3, 3] * 2, strides=[1, 2, 2])
@@ -205,6 +207,12 @@ def products():
     add("product", "MatMul 1x1024x4096", "MatMul", [t(1, 1024), weight(1024, 4096)], "f32 f16")
     add("product", "MatMul 1x1024x1024, both fed", "MatMul", [t(1, 1024), t(1024, 1024)])
     add("product", "MatMul 12 of 128x64x128", "MatMul", [t(12, 128, 64), t(12, 64, 128)], "f32 f16")
+    add("product", "MatMul 64 of 49x32x49", "MatMul", [t(64, 3, 49, 32), t(64, 3, 32, 49)])
+    add("product", "MatMul 64 of 49x49x32", "MatMul", [t(64, 3, 49, 49), t(64, 3, 49, 32)])
+    add("product", "MatMul 1000x2x64", "MatMul", [t(1000, 2), weight(2, 64)])
+    add("product", "MatMul outer", "MatMul", [t(8, 64, 1), t(8, 1, 512)])
+    add("product", "MatMul 100x4x4", "MatMul", [t(100, 16, 4), t(100, 4, 4)])
+    add("product", "MatMul 3x3 of points", "MatMul", [t(20000, 3), weight(3, 3)])
     add("product", "MatMul by a column", "MatMul", [t(1000, 1000), t(1000, 1)], "f32 f64 i32")
     add("product", "MatMul i32 128x256x256", "MatMul", [t(128, 256), t(256, 256)], "i32")
     add("product", "Gemm 64x1024x1024 transB", "Gemm", [t(64, 1024), weight(1024, 1024), t(1024)], "f32 f16", transB=1)
@@ -246,6 +254,11 @@ def norms():
     statistics = [weight(64, low=0.5, high=1.5), weight(64), weight(64), weight(64, low=0.5, high=1.5)]
     add("norm", "BatchNormalization", "BatchNormalization", [t(1, 64, 112, 112), *statistics], "f32 f16")
     add("norm", "InstanceNormalization", "InstanceNormalization", [t(1, 64, 56, 56), weight(64), weight(64)], "f32 f16")
+    add("norm", "InstanceNormalization rows of 16", "InstanceNormalization", [t(8, 512, 16), weight(512), weight(512)])
+    add("norm", "InstanceNormalization rows of 49", "InstanceNormalization", [t(1, 1024, 7, 7), weight(1024), weight(1024)])
+    add("norm", "GroupNormalization 32, 4x4", "GroupNormalization", [t(1, 512, 4, 4), weight(512), weight(512)], model=21,
+        num_groups=32)
+    add("norm", "LayerNormalization rows of 32", "LayerNormalization", [t(4096, 32), weight(32), weight(32)])
     add("norm", "GroupNormalization 32", "GroupNormalization", [t(1, 256, 28, 28), weight(256), weight(256)], "f32 f16",
         num_groups=32)
     add("norm", "LRN 5", "LRN", [t(1, 64, 56, 56)], "f32 f16", size=5)
@@ -254,6 +267,7 @@ def norms():
     add("norm", "LpNormalization L1", "LpNormalization", [t(512, 512)], axis=-1, p=1)
     add("norm", "MeanVarianceNormalization", "MeanVarianceNormalization", [t(1, 64, 56, 56)], "f32 f16", axes=[0, 2, 3])
     add("norm", "MeanVarianceNormalization rows", "MeanVarianceNormalization", [t(512, 512)], axes=[1])
+    add("norm", "MeanVarianceNormalization rows of 16", "MeanVarianceNormalization", [t(8192, 16)], axes=[1])
     add("softmax", "Softmax rows of 512", "Softmax", [t(512, 512)], "f32 f16 bf16 f64", axis=-1)
     add("softmax", "Softmax rows of 30000", "Softmax", [t(8, 30000)], "f32 f16", axis=-1)
     add("softmax", "Softmax channels", "Softmax", [t(1, 64, 64, 64)], "f32 f16", axis=1)
@@ -345,6 +359,8 @@ def reductions():
         reduce(f"ReduceSum rows of {n}", "ReduceSum", (20000, n), (1,), "f32 f64 i64 i32")
     reduce("ReduceMean rows of 8", "ReduceMean", (20000, 8), (1,), "f32 i64")
     reduce("ReduceProd rows of 8", "ReduceProd", (20000, 8), (1,), "i32")
+    reduce("ReduceSum pairs of columns", "ReduceSum", (100, 500, 2), (1,), "f32 f16 f64 i64 i32")
+    reduce("ReduceMean image, 3 channels last", "ReduceMean", (1, 224, 224, 3), (1, 2), "f32")
     reduce("ReduceMin axis 0", "ReduceMin", (512, 512), (0,), "i64 i32")
     for op in ("Sum", "Max", "Mean"):
         reduce(f"Reduce{op} middle", f"Reduce{op}", (16, 128, 128), (1,), "f32 f16 i64")
@@ -360,6 +376,9 @@ def reductions():
     add("arg", "ArgMax channels", "ArgMax", [t(1, 21, 128, 128)], "f32", axis=1)
     add("scan", "CumSum rows", "CumSum", [t(512, 512), scalar(1, "i64")], "f32 i64 i32")
     add("scan", "CumSum axis 0", "CumSum", [t(512, 512), scalar(0, "i64")], "f32 i64 i32")
+    add("scan", "CumSum pairs of columns", "CumSum", [t(100, 500, 2), scalar(1, "i64")], "f32 i64 i32")
+    add("scan", "CumSum rows of 16", "CumSum", [t(8192, 16), scalar(1, "i64")], "f32 i64")
+    add("scan", "CumSum f64", "CumSum", [t(512, 512), scalar(1, "i64")], "f64")
     add("scan", "CumSum middle, reverse", "CumSum", [t(16, 128, 128), scalar(1, "i64")], "f32", reverse=1, exclusive=1)
 
 
@@ -423,6 +442,8 @@ def moves():
     add("tile", "Tile columns", "Tile", [t(1024, 32), fixed(1, 8)], "f32 u8")
     add("expand", "Expand rows", "Expand", [t(1, 1024), fixed(256, 1024)], "f32 f16 i64")
     add("expand", "Expand columns", "Expand", [t(256, 1), fixed(256, 1024)], "f32 i64 bool")
+    add("expand", "Expand rows of 3", "Expand", [t(1, 3), fixed(50000, 3)], "f32 i64")
+    add("expand", "Expand to rows of 3", "Expand", [t(50000, 1), fixed(50000, 3)], "f32 i64")
     add("expand", "Expand heads", "Expand", [t(1, 4, 1, 256, 64), fixed(1, 4, 4, 256, 64)], "f32 f16")
     for name, x, perm in (("Transpose matrix", (512, 512), (1, 0)), ("Transpose heads", (1, 128, 12, 64), (0, 2, 1, 3)),
                           ("Transpose to channels last", (1, 64, 64, 64), (0, 2, 3, 1)),

@@ -51,4 +51,29 @@ void turn_back(const T* block, int64_t each, int64_t count, T* y) {
   transpose(sizeof(T), block, count, y, each, each, count);
 }
 
+// Whether the columns of x[n, inner] are so few, and so long, that fold_thin() gains.
+inline constexpr int64_t kJoinedColumns = 128;
+inline bool is_thin(int64_t n, int64_t inner) {
+  return inner > 1 && inner < kShortInner && n * inner >= 4 * kJoinedColumns;
+}
+
+// The columns of x[n, inner], folded into results[inner]: some neighbouring rows are taken as one long row, and what the
+// columns of those give is folded once more. fold(x, results, rows, columns) and again(parts, results, rows, columns)
+// fold columns of elements, and of results.
+template <typename A, typename T, typename Fold, typename Again>
+void fold_thin(const T* x, A* results, int64_t n, int64_t inner, const Fold& fold, const Again& again) {
+  alignas(64) A parts[kJoinedColumns + kShortInner];
+  const int64_t joined = kJoinedColumns / inner, rows = n / joined, rest = n % joined;
+  int64_t count = 0;
+  if (rows > 0) {
+    fold(x, parts, rows, joined * inner);
+    count = joined;
+  }
+  if (rest > 0) {
+    fold(x + rows * joined * inner, parts + count * inner, rest, inner);
+    ++count;
+  }
+  again(parts, results, count, inner);
+}
+
 }  // namespace tenon::cpu::nn

@@ -16,6 +16,15 @@ constexpr int64_t kDoubles = HWY_MAX_BYTES >= 64 ? 8 : HWY_MAX_BYTES / 8;
 TENON_INLINE V load(const double* p) { return hn::LoadU(DF64(), p); }
 TENON_INLINE V load(const float* p) { return hn::PromoteTo(DF64(), hn::LoadU(DHalf(), p)); }
 
+// b where either is NaN.
+#if HWY_ARCH_X86
+TENON_INLINE V max_or_second(V a, V b) { return hn::Max(a, b); }
+TENON_INLINE V min_or_second(V a, V b) { return hn::Min(a, b); }
+#else
+TENON_INLINE V max_or_second(V a, V b) { return hn::IfThenElse(hn::Gt(a, b), a, b); }
+TENON_INLINE V min_or_second(V a, V b) { return hn::IfThenElse(hn::Lt(a, b), a, b); }
+#endif
+
 // How a reduction starts and takes one more value, of vectors and of single numbers; values taken before join like it.
 template <WideReduction kReduction>
 struct Reducer {
@@ -24,10 +33,8 @@ struct Reducer {
                                    : kReduction == WideReduction::kProd ? 1.0
                                                                         : 0.0;
   static TENON_INLINE V take(V sum, V x) {
-    if constexpr (kReduction == WideReduction::kMax)
-      return hn::IfThenElse(hn::Or(hn::Lt(sum, x), hn::IsNaN(x)), x, sum);
-    if constexpr (kReduction == WideReduction::kMin)
-      return hn::IfThenElse(hn::Or(hn::Lt(x, sum), hn::IsNaN(x)), x, sum);
+    if constexpr (kReduction == WideReduction::kMax) return hn::IfThenElse(hn::IsNaN(sum), sum, max_or_second(sum, x));
+    if constexpr (kReduction == WideReduction::kMin) return hn::IfThenElse(hn::IsNaN(sum), sum, min_or_second(sum, x));
     if constexpr (kReduction == WideReduction::kSumSquare) return hn::MulAdd(x, x, sum);
     if constexpr (kReduction == WideReduction::kL1) return hn::Add(sum, hn::Abs(x));
     if constexpr (kReduction == WideReduction::kProd) return hn::Mul(sum, x);
@@ -45,29 +52,66 @@ struct Reducer {
       kReduction == WideReduction::kSumSquare || kReduction == WideReduction::kL1 ? WideReduction::kSum : kReduction;
 };
 
+// The first `count` elements, `fill` in the other lanes; reads nothing beyond them.
+template <typename D>
+TENON_INLINE hn::Vec<D> load_first(D d, const hn::TFromD<D>* p, int64_t count, hn::TFromD<D> fill) {
+#if HWY_MAX_BYTES >= 32
+  const auto first = hn::FirstN(d, count);
+  return hn::IfThenElse(first, hn::MaskedLoad(first, d, p), hn::Set(d, fill));
+#else
+  alignas(16) hn::TFromD<D> lanes[kDoubles];
+  for (int64_t j = 0; j < kDoubles; ++j) lanes[j] = j < count ? p[j] : fill;
+  return hn::Load(d, lanes);
+#endif
+}
+TENON_INLINE V load_part(const double* p, int64_t count, double fill) { return load_first(DF64(), p, count, fill); }
+TENON_INLINE V load_part(const float* p, int64_t count, double fill) {
+  return hn::PromoteTo(DF64(), load_first(DHalf(), p, count, static_cast<float>(fill)));
+}
+
+// All lanes of a vector as one.
+template <WideReduction kReduction>
+TENON_INLINE double join_lanes(V v) {
+  const DF64 d;
+  if constexpr (kReduction == WideReduction::kSum) return hn::GetLane(hn::SumOfLanes(d, v));
+  if constexpr (kReduction == WideReduction::kProd) {
+    alignas(64) double lanes[kDoubles];
+    hn::Store(v, d, lanes);
+    double result = lanes[0];
+    for (int64_t j = 1; j < kDoubles; ++j) result *= lanes[j];
+    return result;
+  }
+  if (!hn::AllFalse(d, hn::IsNaN(v))) return __builtin_nan("");
+  return hn::GetLane(kReduction == WideReduction::kMax ? hn::MaxOfLanes(d, v) : hn::MinOfLanes(d, v));
+}
+
 template <WideReduction kReduction, typename T>
 void reduce_rows(const T* x, T* y, int64_t rows, int64_t n) {
   using R = Reducer<kReduction>;
   using Join = Reducer<R::kJoin>;
+  // Single comparisons would be branches.
+  constexpr bool kExtreme = kReduction == WideReduction::kMax || kReduction == WideReduction::kMin;
   for (int64_t row = 0; row < rows; ++row, x += n) {
-    if (n <= kDoubles) {
+    if (n <= (kExtreme ? 1 : kDoubles / 2)) {
       double result = R::kStart;
       for (int64_t i = 0; i < n; ++i) result = R::take_one(result, static_cast<double>(x[i]));
       y[row] = static_cast<T>(result);
       continue;
     }
-    V sums[4];
-    for (V& sum : sums) sum = hn::Set(DF64(), R::kStart);
+    V sum = hn::Set(DF64(), R::kStart);
     int64_t i = 0;
-    for (; i + 4 * kDoubles <= n; i += 4 * kDoubles)
-      for (int j = 0; j < 4; ++j) sums[j] = R::take(sums[j], load(x + i + j * kDoubles));
-    for (; i + kDoubles <= n; i += kDoubles) sums[0] = R::take(sums[0], load(x + i));
-    alignas(64) double lanes[kDoubles];
-    hn::Store(Join::take(Join::take(sums[0], sums[1]), Join::take(sums[2], sums[3])), DF64(), lanes);
-    double result = lanes[0];
-    for (int64_t j = 1; j < kDoubles; ++j) result = Join::take_one(result, lanes[j]);
-    for (; i < n; ++i) result = R::take_one(result, static_cast<double>(x[i]));
-    y[row] = static_cast<T>(result);
+    if (n >= 4 * kDoubles) {
+      V sums[4] = {sum, sum, sum, sum};
+      for (; i + 4 * kDoubles <= n; i += 4 * kDoubles)
+        for (int j = 0; j < 4; ++j) sums[j] = R::take(sums[j], load(x + i + j * kDoubles));
+      sum = Join::take(Join::take(sums[0], sums[1]), Join::take(sums[2], sums[3]));
+    }
+    for (; i + kDoubles <= n; i += kDoubles) sum = R::take(sum, load(x + i));
+    // Filled with what changes nothing.
+    constexpr double kFill =
+        kReduction == WideReduction::kSumSquare || kReduction == WideReduction::kL1 ? 0 : R::kStart;
+    if (i < n) sum = R::take(sum, load_part(x + i, n - i, kFill));
+    y[row] = static_cast<T>(join_lanes<R::kJoin>(sum));
   }
 }
 

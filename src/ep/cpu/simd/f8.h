@@ -49,10 +49,8 @@ TENON_INLINE F8 exp2i8(F8 n) {
   return {hn::BitCast(DF(), bits)};
 }
 TENON_INLINE F8 select_lt8(F8 a, F8 b, F8 yes, F8 no) { return {hn::IfThenElse(hn::Lt(a.v, b.v), yes.v, no.v)}; }
-// `yes` in the lanes where a or b is NaN.
-TENON_INLINE F8 select_nan8(F8 a, F8 b, F8 yes, F8 no) {
-  return {hn::IfThenElse(hn::Or(hn::IsNaN(a.v), hn::IsNaN(b.v)), yes.v, no.v)};
-}
+// b, but a in the lanes where that is NaN.
+TENON_INLINE F8 keep_nan8(F8 a, F8 b) { return {hn::IfThenElse(hn::IsNaN(a.v), a.v, b.v)}; }
 TENON_INLINE bool any_nan8(F8 a) { return !hn::AllFalse(DF(), hn::IsNaN(a.v)); }
 TENON_INLINE float sum8(F8 a) { return hn::GetLane(hn::SumOfLanes(DF(), a.v)); }
 TENON_INLINE float maximum8(F8 a) { return hn::GetLane(hn::MaxOfLanes(DF(), a.v)); }
@@ -98,9 +96,8 @@ TENON_INLINE F8 exp2i8(F8 n) {
 TENON_INLINE F8 select_lt8(F8 a, F8 b, F8 yes, F8 no) {
   return {hn::IfThenElse(hn::Lt(a.v, b.v), yes.v, no.v), hn::IfThenElse(hn::Lt(a.w, b.w), yes.w, no.w)};
 }
-TENON_INLINE F8 select_nan8(F8 a, F8 b, F8 yes, F8 no) {
-  return {hn::IfThenElse(hn::Or(hn::IsNaN(a.v), hn::IsNaN(b.v)), yes.v, no.v),
-          hn::IfThenElse(hn::Or(hn::IsNaN(a.w), hn::IsNaN(b.w)), yes.w, no.w)};
+TENON_INLINE F8 keep_nan8(F8 a, F8 b) {
+  return {hn::IfThenElse(hn::IsNaN(a.v), a.v, b.v), hn::IfThenElse(hn::IsNaN(a.w), a.w, b.w)};
 }
 TENON_INLINE bool any_nan8(F8 a) { return !hn::AllFalse(DF(), hn::IsNaN(a.v)) || !hn::AllFalse(DF(), hn::IsNaN(a.w)); }
 TENON_INLINE float sum8(F8 a) { return hn::GetLane(hn::SumOfLanes(DF(), hn::Add(a.v, a.w))); }
@@ -110,8 +107,8 @@ TENON_INLINE float minimum8(F8 a) { return hn::GetLane(hn::MinOfLanes(DF(), hn::
 
 // min8 and max8 are NaN where their second operand is; where only the first is, processors differ. These are NaN
 // wherever either operand is.
-TENON_INLINE F8 min_or_nan8(F8 a, F8 b) { return select_nan8(a, b, a + b, min8(a, b)); }
-TENON_INLINE F8 max_or_nan8(F8 a, F8 b) { return select_nan8(a, b, a + b, max8(a, b)); }
+TENON_INLINE F8 min_or_nan8(F8 a, F8 b) { return keep_nan8(a, min8(a, b)); }
+TENON_INLINE F8 max_or_nan8(F8 a, F8 b) { return keep_nan8(a, max8(a, b)); }
 TENON_INLINE float minimum_or_nan8(F8 a) { return any_nan8(a) ? __builtin_nanf("") : minimum8(a); }
 TENON_INLINE float maximum_or_nan8(F8 a) { return any_nan8(a) ? __builtin_nanf("") : maximum8(a); }
 

@@ -9,7 +9,13 @@ namespace tenon::cpu {
 enum class WideOp : uint8_t { kAdd, kSub, kMul, kMax, kMin, kEqual, kLess, kLessOrEqual, kGreater, kGreaterOrEqual };
 inline constexpr int kWideOpCount = static_cast<int>(WideOp::kGreaterOrEqual) + 1;
 
+enum class RowFold : uint8_t { kSum, kMax, kMin };
+inline constexpr int kRowFoldCount = static_cast<int>(RowFold::kMin) + 1;
+
 struct IntegerTable {
+  // One value for each row of n contiguous ones. Sums wrap around.
+  void (*rows32[kRowFoldCount])(const int32_t* x, int32_t* y, int64_t rows, int64_t n);
+  void (*rows64[kRowFoldCount])(const int64_t* x, int64_t* y, int64_t rows, int64_t n);
   // a and b have strides 0 or 1. y holds int64, or bytes of 0 and 1 for comparisons; it may be a or b.
   void (*wide[kWideOpCount])(const int64_t* a, int64_t a_stride, const int64_t* b, int64_t b_stride, void* y,
                              int64_t n);

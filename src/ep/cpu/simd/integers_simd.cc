@@ -1,11 +1,10 @@
 #include "ep/cpu/simd/integers.h"
 
+#include <limits>
 #include <type_traits>
 
 #include "ep/cpu/ops/loops.h"
-#include "ep/cpu/simd/isa.h"
-
-#define TENON_INLINE inline __attribute__((always_inline))
+#include "ep/cpu/simd/f8.h"
 
 namespace tenon::cpu::TENON_ISA_NAMESPACE {
 
@@ -42,6 +41,59 @@ void wide(const int64_t* a, int64_t a_stride, const int64_t* b, int64_t b_stride
     const int64_t left = n > 0 ? a[0] : 0;
     TENON_INDEPENDENT_LOOP
     for (int64_t i = 0; i < n; ++i) to[i] = apply<kOp>(left, b[i]);  // both strides are 0 for one element only
+  }
+}
+
+template <RowFold kFold, typename T>
+void fold_rows(const T* x, T* y, int64_t rows, int64_t n) {
+  using Limits = std::numeric_limits<T>;
+  const hn::CappedTag<T, 64 / sizeof(T)> d;
+  using V = hn::Vec<decltype(d)>;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const V start = hn::Set(d, kFold == RowFold::kSum ? T(0) : kFold == RowFold::kMax ? Limits::min() : Limits::max());
+  const auto take = [](V a, V b) {
+    if constexpr (kFold == RowFold::kMax) return hn::Max(a, b);
+    if constexpr (kFold == RowFold::kMin) return hn::Min(a, b);
+    if constexpr (kFold == RowFold::kSum) return hn::Add(a, b);
+  };
+  if (n <= 4) {
+    for (int64_t row = 0; row < rows; ++row, x += n) {
+      T result = hn::GetLane(start);
+      for (int64_t i = 0; i < n; ++i) {
+        using U = std::make_unsigned_t<T>;
+        if constexpr (kFold == RowFold::kMax) result = x[i] > result ? x[i] : result;
+        if constexpr (kFold == RowFold::kMin) result = x[i] < result ? x[i] : result;
+        if constexpr (kFold == RowFold::kSum) result = static_cast<T>(static_cast<U>(result) + static_cast<U>(x[i]));
+      }
+      y[row] = result;
+    }
+    return;
+  }
+  for (int64_t row = 0; row < rows; ++row, x += n) {
+    V a = start, b = start;
+    int64_t i = 0;
+    for (; i + 2 * lanes <= n; i += 2 * lanes) {
+      a = take(a, hn::LoadU(d, x + i));
+      b = take(b, hn::LoadU(d, x + i + lanes));
+    }
+    if (i + lanes <= n) {
+      b = take(b, hn::LoadU(d, x + i));
+      i += lanes;
+    }
+#if HWY_MAX_BYTES >= 32
+    if (i < n) {
+      const auto first = hn::FirstN(d, n - i);
+      a = take(a, hn::IfThenElse(first, hn::MaskedLoad(first, d, x + i), start));
+      i = n;
+    }
+#endif
+    a = take(a, b);
+    // Without masked loads the last elements come singly.
+    for (; i < n; ++i)
+      a = take(a, kFold == RowFold::kSum ? hn::IfThenElseZero(hn::FirstN(d, 1), hn::Set(d, x[i])) : hn::Set(d, x[i]));
+    if constexpr (kFold == RowFold::kMax) y[row] = hn::GetLane(hn::MaxOfLanes(d, a));
+    if constexpr (kFold == RowFold::kMin) y[row] = hn::GetLane(hn::MinOfLanes(d, a));
+    if constexpr (kFold == RowFold::kSum) y[row] = hn::GetLane(hn::SumOfLanes(d, a));
   }
 }
 
@@ -186,6 +238,8 @@ void where(const uint8_t* condition, int64_t c_stride, const T* a, int64_t a_str
 
 extern const IntegerTable integer_table;
 const IntegerTable integer_table = {
+    {&fold_rows<RowFold::kSum, int32_t>, &fold_rows<RowFold::kMax, int32_t>, &fold_rows<RowFold::kMin, int32_t>},
+    {&fold_rows<RowFold::kSum, int64_t>, &fold_rows<RowFold::kMax, int64_t>, &fold_rows<RowFold::kMin, int64_t>},
     {&wide<WideOp::kAdd>, &wide<WideOp::kSub>, &wide<WideOp::kMul>, &wide<WideOp::kMax>, &wide<WideOp::kMin>,
      &wide<WideOp::kEqual>, &wide<WideOp::kLess>, &wide<WideOp::kLessOrEqual>, &wide<WideOp::kGreater>,
      &wide<WideOp::kGreaterOrEqual>},

@@ -10,39 +10,46 @@ namespace tenon::cpu::TENON_ISA_NAMESPACE {
 
 namespace {
 
-using DF64 = hn::CappedTag<double, 8>;
-using DHalf = hn::Rebind<float, DF64>;
-constexpr int64_t kDoubles = HWY_MAX_BYTES >= 64 ? 8 : HWY_MAX_BYTES / 8;
-
-// At most kLines lines, row by row: the memory is read and written in its order.
-constexpr int64_t kLines = 512;
+// kVectors vectors of lines. What rounding takes from a sum is subtracted from its next element (Kahan's summation),
+// which takes half the time of sums in double.
+template <int kVectors, bool kExclusive>
+void running_block(const float* x, float* y, int64_t length, int64_t step) {
+  const DF32 f;
+  VF32 sums[kVectors], lost[kVectors];
+  for (int j = 0; j < kVectors; ++j) sums[j] = lost[j] = hn::Zero(f);
+  for (int64_t k = 0; k < length; ++k, x += step, y += step) {
+    for (int j = 0; j < kVectors; ++j) {
+      const VF32 before = sums[j], added = hn::Sub(hn::LoadU(f, x + j * kLanes), lost[j]);
+      sums[j] = hn::Add(before, added);
+      const VF32 rest = hn::Sub(hn::Sub(sums[j], before), added);
+      // Once a sum is infinite or NaN there is no rest.
+      lost[j] = hn::IfThenElseZero(hn::IsFinite(rest), rest);
+      hn::StoreU(kExclusive ? before : sums[j], f, y + j * kLanes);
+    }
+  }
+}
 
 template <bool kExclusive>
 void running_sum_as(const float* x, float* y, int64_t length, int64_t step, int64_t n) {
-  const DF64 d;
-  const DHalf f;
-  alignas(64) double sums[kLines] = {};
-  for (int64_t k = 0; k < length; ++k, x += step, y += step) {
-    int64_t i = 0;
-    for (; i + kDoubles <= n; i += kDoubles) {
-      const auto before = hn::Load(d, sums + i), sum = hn::Add(before, hn::PromoteTo(d, hn::LoadU(f, x + i)));
-      hn::Store(sum, d, sums + i);
-      hn::StoreU(hn::DemoteTo(f, kExclusive ? before : sum), f, y + i);
-    }
-    for (; i < n; ++i) {
-      const double before = sums[i];
-      sums[i] += static_cast<double>(x[i]);
-      y[i] = static_cast<float>(kExclusive ? before : sums[i]);
+  constexpr int kVectors = 4;
+  int64_t i = 0;
+  for (; i + kVectors * kLanes <= n; i += kVectors * kLanes)
+    running_block<kVectors, kExclusive>(x + i, y + i, length, step);
+  for (; i + kLanes <= n; i += kLanes) running_block<1, kExclusive>(x + i, y + i, length, step);
+  for (; i < n; ++i) {
+    float sum = 0, lost = 0;
+    for (int64_t k = 0, at = i; k < length; ++k, at += step) {
+      const float before = sum, added = x[at] - lost;
+      sum = before + added;
+      lost = (sum - before) - added;
+      if (!__builtin_isfinite(lost)) lost = 0;
+      y[at] = kExclusive ? before : sum;
     }
   }
 }
 
 void running_sum(const float* x, float* y, int64_t length, int64_t step, int64_t n, bool exclusive) {
-  for (int64_t i = 0; i < n; i += kLines) {
-    const int64_t lines = std::min(kLines, n - i);
-    exclusive ? running_sum_as<true>(x + i, y + i, length, step, lines)
-              : running_sum_as<false>(x + i, y + i, length, step, lines);
-  }
+  exclusive ? running_sum_as<true>(x, y, length, step, n) : running_sum_as<false>(x, y, length, step, n);
 }
 
 template <typename T, typename U>

@@ -43,15 +43,13 @@ TENON_INLINE FW round8(FW a) { return {hn::Round(a.v)}; }
 TENON_INLINE FW floor8(FW a) { return {hn::Floor(a.v)}; }
 TENON_INLINE FW copysign8(FW magnitude, FW sign) { return {hn::CopySign(magnitude.v, sign.v)}; }
 TENON_INLINE FW select_lt8(FW a, FW b, FW yes, FW no) { return {hn::IfThenElse(hn::Lt(a.v, b.v), yes.v, no.v)}; }
-TENON_INLINE FW select_nan8(FW a, FW b, FW yes, FW no) {
-  return {hn::IfThenElse(hn::Or(hn::IsNaN(a.v), hn::IsNaN(b.v)), yes.v, no.v)};
-}
+TENON_INLINE FW keep_nan8(FW a, FW b) { return {hn::IfThenElse(hn::IsNaN(a.v), a.v, b.v)}; }
 TENON_INLINE bool any_nan8(FW a) { return !hn::AllFalse(DW(), hn::IsNaN(a.v)); }
 TENON_INLINE float sum8(FW a) { return hn::GetLane(hn::SumOfLanes(DW(), a.v)); }
 TENON_INLINE float maximum8(FW a) { return hn::GetLane(hn::MaxOfLanes(DW(), a.v)); }
 TENON_INLINE float minimum8(FW a) { return hn::GetLane(hn::MinOfLanes(DW(), a.v)); }
-TENON_INLINE FW min_or_nan8(FW a, FW b) { return select_nan8(a, b, a + b, min8(a, b)); }
-TENON_INLINE FW max_or_nan8(FW a, FW b) { return select_nan8(a, b, a + b, max8(a, b)); }
+TENON_INLINE FW min_or_nan8(FW a, FW b) { return keep_nan8(a, min8(a, b)); }
+TENON_INLINE FW max_or_nan8(FW a, FW b) { return keep_nan8(a, max8(a, b)); }
 TENON_INLINE float minimum_or_nan8(FW a) { return any_nan8(a) ? __builtin_nanf("") : minimum8(a); }
 TENON_INLINE float maximum_or_nan8(FW a) { return any_nan8(a) ? __builtin_nanf("") : maximum8(a); }
 #else

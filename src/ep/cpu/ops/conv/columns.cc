@@ -21,6 +21,8 @@ namespace {
 
 // Floats of the columns of a tile, and the outputs of the largest tile.
 constexpr int64_t kMostColumns = int64_t{1} << 17, kMostOutputs = 512;
+// Floats that the first cache holds beside others.
+constexpr int64_t kFirstCacheFloats = 6144;
 // Columns of one panel, at most: a kernel beyond that is left to the reference kernel.
 constexpr int64_t kLongestColumn = int64_t{1} << 20;
 
@@ -77,24 +79,31 @@ class ConvColumns final : public Kernel {
     }
     float* const y = context.output<float>(0) + group * rows * out_count_ + first;
     const float* const weights = weights_ ? reinterpret_cast<const float*>(weights_.get()) : context.input<float>(1);
-    gemm_table().run({.a = weights + of_image * rows * depth_,
-                      .lda = depth_,
-                      .b = packs ? columns : nullptr,
-                      .panel_stride = depth_ * kGemmPanel,
-                      .plain_b = packs ? nullptr : x + first,
-                      .row_stride = in_count_,
-                      .column_stride = 1,
-                      .c = y,
-                      .ldc = out_count_,
-                      .m = rows,
-                      .n = outputs,
-                      .k = depth_});
     const float* const bias = context.input<float>(2);
     const float* const residual = context.input<float>(3);
-    for (int64_t row = 0; row < rows; ++row) {
-      const int64_t at = (group * rows + row) * out_count_ + first;
-      finish(y + row * out_count_, outputs, bias != nullptr ? bias[of_image * rows + row] : 0,
-             residual != nullptr ? residual + at : nullptr);
+    // Outputs are finished while they are in the first cache, where the columns leave room for them there.
+    int64_t together = rows;
+    if (depth_ * outputs <= kFirstCacheFloats / 2)
+      together = std::clamp(kFirstCacheFloats / 2 / outputs / kGemmRows * kGemmRows, kGemmRows, rows);
+    for (int64_t row = 0; row < rows; row += together) {
+      const int64_t count = std::min(together, rows - row);
+      gemm_table().run({.a = weights + (of_image * rows + row) * depth_,
+                        .lda = depth_,
+                        .b = packs ? columns : nullptr,
+                        .panel_stride = depth_ * kGemmPanel,
+                        .plain_b = packs ? nullptr : x + first,
+                        .row_stride = in_count_,
+                        .column_stride = 1,
+                        .c = y + row * out_count_,
+                        .ldc = out_count_,
+                        .m = count,
+                        .n = outputs,
+                        .k = depth_});
+      for (int64_t r = row; r < row + count; ++r) {
+        const int64_t at = (group * rows + r) * out_count_ + first;
+        finish(y + r * out_count_, outputs, bias != nullptr ? bias[of_image * rows + r] : 0,
+               residual != nullptr ? residual + at : nullptr);
+      }
     }
   }
 

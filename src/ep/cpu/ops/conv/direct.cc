@@ -13,17 +13,19 @@ namespace {
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 // Groups of few channels that are computed as one, with zeros between them: as many as fill blocks of 8 channels.
-// 0 where four do not, or would fill many: their products would take longer than copies of the taps. A single tap needs
-// no copy.
-int64_t merged_groups(const ConvShape& shape) {
+// Unsupported where four do not, or would fill many: their products would take longer than copies of the taps. A single
+// tap needs no copy.
+Result<int64_t> merged_groups(const ConvShape& shape) {
   if (shape.group == 1) return 1;
   const bool one_tap = shape.d.kernel * shape.h.kernel * shape.w.kernel == 1;
   constexpr int64_t kMostMergedInputs[] = {0, 0, 48, 0, 16};
   const int64_t inputs = shape.channels / shape.group, outputs = shape.outputs / shape.group;
-  for (int64_t merged : {1, 2, 4})
-    if (inputs * merged % 8 == 0 && outputs * merged % 8 == 0 && shape.group % merged == 0)
-      return merged == 1 || (!one_tap && inputs * merged <= kMostMergedInputs[merged]) ? merged : 0;
-  return 0;
+  for (int64_t merged : {1, 2, 4}) {
+    if (inputs * merged % 8 != 0 || outputs * merged % 8 != 0 || shape.group % merged != 0) continue;
+    if (merged == 1 || (!one_tap && inputs * merged <= kMostMergedInputs[merged])) return merged;
+    break;
+  }
+  return unsupported("{} groups of {} to {} channels are no whole blocks of 8.", shape.group, inputs, outputs);
 }
 
 class DirectConv final : public Kernel {
@@ -79,7 +81,7 @@ Result<std::unique_ptr<Kernel>> DirectConv::create(const KernelNode& node) {
   auto kernel = std::make_unique<DirectConv>();
   TENON_TRY_ASSIGN(kernel->shape_, conv_shape(node, 3));
   TENON_TRY_ASSIGN(kernel->epilogue_, read_epilogue(*node.node));
-  const int64_t merged = merged_groups(kernel->shape_);
+  TENON_TRY_ASSIGN(const int64_t merged, merged_groups(kernel->shape_));
   kernel->shape_.group /= merged;
   const ConvShape& shape = kernel->shape_;
   kernel->plain_input_ = node.inputs[0].layout == Layout::kPlain;
@@ -351,9 +353,7 @@ Status match_conv_direct(const KernelNode& node) {
   TENON_UNSUPPORTED_IF(node.constants[1] == nullptr, "The weights are not constant.");
   if (node.inputs[0].layout == Layout::kPlain)
     TENON_UNSUPPORTED_IF(shape.group != 1, "Plain input is served with one group only, not {}.", shape.group);
-  if (shape.group != 1)
-    TENON_UNSUPPORTED_IF(merged_groups(shape) == 0, "{} groups of {} to {} channels are no whole blocks of 8.",
-                         shape.group, shape.channels / shape.group, shape.outputs / shape.group);
+  TENON_TRY(merged_groups(shape).status());
   TENON_UNSUPPORTED_IF(shape.channels == 0 || shape.outputs == 0, "There are no channels.");
   TENON_TRY(expect_layout(node.outputs[0], Layout::kBlocked8, "The output"));
   return ConvResidual::match(node, 3);

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <bit>
 #include <cstring>
 #include <utility>
 
@@ -39,30 +40,33 @@ inline constexpr bool is_common =
 // Whole numbers of at least 0 as one exponent for all: y = a^exponent. Integers wrap around. y may be a.
 template <typename U>
 void raise(const U* a, uint64_t exponent, U* y, int64_t count) {
+  if (exponent == 0) {
+    std::fill_n(y, count, U(1));
+    return;
+  }
   constexpr int64_t kPiece = 512;
-  std::array<U, kPiece> bases, results;
-  const auto times = [](U* to, const U* by, int64_t n) {
+  std::array<U, kPiece> squares;
+  const auto times = [](const U* x, const U* by, U* to, int64_t n) {
     if constexpr (sizeof(U) == 8) {
-      auto* const wide = reinterpret_cast<int64_t*>(to);
-      integer_table().wide[static_cast<int>(WideOp::kMul)](wide, 1, reinterpret_cast<const int64_t*>(by), 1, wide, n);
+      integer_table().wide[static_cast<int>(WideOp::kMul)](reinterpret_cast<const int64_t*>(x), 1,
+                                                           reinterpret_cast<const int64_t*>(by), 1, to, n);
     } else {
-      for (int64_t i = 0; i < n; ++i) to[i] *= by[i];
+      for (int64_t i = 0; i < n; ++i) to[i] = static_cast<U>(uint32_t{x[i]} * by[i]);
     }
   };
+  const int squared = std::countr_zero(exponent);
   for (int64_t at = 0; at < count; at += kPiece) {
     const int64_t n = std::min(kPiece, count - at);
-    std::copy_n(a + at, n, bases.begin());
-    std::fill_n(results.begin(), n, U(1));
-    bool first = true;
-    for (uint64_t rest = exponent; rest != 0; rest >>= 1) {
-      if ((rest & 1) != 0 && std::exchange(first, false)) {
-        std::copy_n(bases.begin(), n, results.begin());
-      } else if ((rest & 1) != 0) {
-        times(results.data(), bases.data(), n);
-      }
-      if (rest > 1) times(bases.data(), bases.data(), n);
+    const U* base = a + at;
+    U* const to = y + at;
+    for (int i = 0; i < squared; ++i, base = to) times(base, base, to, n);
+    uint64_t rest = exponent >> squared;  // odd
+    if (rest != 1) std::copy_n(base, n, squares.begin());
+    if (base != to) std::copy_n(base, n, to);
+    while ((rest >>= 1) != 0) {
+      times(squares.data(), squares.data(), squares.data(), n);
+      if ((rest & 1) != 0) times(to, squares.data(), to, n);
     }
-    std::copy_n(results.begin(), n, y + at);
   }
 }
 

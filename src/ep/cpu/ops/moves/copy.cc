@@ -17,8 +17,8 @@ namespace {
 // Bytes of a chunk that is worth claiming.
 constexpr int64_t kGrainBytes = 64 << 10;
 
-// Elements of 4 bytes that are filled before a call has begun.
-constexpr int64_t kShortFill = 128;
+// Elements that are filled before a call has begun, and bytes of a row that are copied so.
+constexpr int64_t kShortFill = 128, kShortCopy = 256;
 
 struct Wide {
   uint64_t low, high;
@@ -76,6 +76,18 @@ void transpose_of(const T* src, int64_t src_stride, T* dst, int64_t dst_stride, 
       for (int64_t j = 0; j < kSide; ++j)
         for (int64_t i = 0; i < kSide; ++i) to[j * dst_stride + i] = from[i * src_stride + j];
     });
+  }
+}
+
+// `bytes` bytes, `count` times side by side: what is there already is copied, up to a part that stays in the first
+// cache.
+void repeat(const std::byte* src, std::byte* dst, int64_t bytes, int64_t count) {
+  constexpr int64_t kPattern = 4096;
+  const int64_t most = std::max<int64_t>(1, kPattern / bytes) * bytes, all = bytes * count;
+  std::memcpy(dst, src, bytes);
+  for (int64_t done = bytes, n = 0; done < all; done += n) {
+    n = std::min({done, most, all - done});
+    std::memcpy(dst + done, dst, n);
   }
 }
 
@@ -181,10 +193,10 @@ void StridedCopy::run_outer(const std::byte* src, std::byte* dst, int64_t begin,
   // Along the last outer dimension in a loop of its own.
   const int last = outer_rank_ - 1;
   const int64_t src_step = last < 0 ? 0 : src_[last], dst_step = last < 0 ? 0 : dst_[last];
-  const auto each = [&](const auto& copy) {
+  const auto runs = [&](const auto& run) {
     for (int64_t i = begin; i < end;) {
       const int64_t n = last < 0 ? 1 : std::min(end - i, dims_[last] - index[last]);
-      for (int64_t k = 0; k < n; ++k, src += src_step, dst += dst_step) copy();
+      run(n);
       i += n;
       if (i == end) return;
       src -= dims_[last] * src_step;
@@ -200,15 +212,28 @@ void StridedCopy::run_outer(const std::byte* src, std::byte* dst, int64_t begin,
       }
     }
   };
-  if (inner_ == Inner::kRepeat && element_bytes_ == sizeof(uint32_t) && inner_dim_ <= kShortFill) {
-    return each([&] {
-      uint32_t value = 0;
-      std::memcpy(&value, src, sizeof(value));
-      std::fill_n(reinterpret_cast<uint32_t*>(dst), inner_dim_, value);
+  const auto each = [&](const auto& copy) {
+    runs([&](int64_t n) {
+      for (int64_t k = 0; k < n; ++k, src += src_step, dst += dst_step) copy();
+    });
+  };
+  const int64_t row_bytes = inner_ == Inner::kBytes ? inner_dim_ * static_cast<int64_t>(element_bytes_) : 0;
+  if (last >= 0 && src_step == 0 && dst_step == row_bytes && row_bytes > 0 && row_bytes <= kShortCopy) {
+    return runs([&](int64_t n) {
+      repeat(src, dst, row_bytes, n);
+      dst += n * dst_step;
+    });
+  }
+  if (inner_ == Inner::kRepeat && inner_dim_ <= kShortFill) {
+    return with_element(element_bytes_, [&]<typename T>(T value) {
+      each([&] {
+        std::memcpy(&value, src, sizeof(value));
+        std::fill_n(reinterpret_cast<T*>(dst), inner_dim_, value);
+      });
     });
   }
   // Short rows of usual sizes need no call.
-  switch (inner_ == Inner::kBytes ? inner_dim_ * static_cast<int64_t>(element_bytes_) : 0) {
+  switch (row_bytes) {
     case 4:
       return each([&] { std::memcpy(dst, src, 4); });
     case 8:
@@ -224,12 +249,11 @@ void StridedCopy::run_outer(const std::byte* src, std::byte* dst, int64_t begin,
     default:
       break;
   }
-  constexpr int64_t kPart = 16, kShortCopy = 256;
-  if (const int64_t n = inner_dim_ * static_cast<int64_t>(element_bytes_);
-      inner_ == Inner::kBytes && n >= kPart && n <= kShortCopy) {
+  constexpr int64_t kPart = 16;
+  if (row_bytes >= kPart && row_bytes <= kShortCopy) {
     return each([&] {
-      for (int64_t i = 0; i + kPart <= n; i += kPart) std::memcpy(dst + i, src + i, kPart);
-      std::memcpy(dst + n - kPart, src + n - kPart, kPart);  // overlaps the part before it
+      for (int64_t i = 0; i + kPart <= row_bytes; i += kPart) std::memcpy(dst + i, src + i, kPart);
+      std::memcpy(dst + row_bytes - kPart, src + row_bytes - kPart, kPart);  // overlaps the part before it
     });
   }
   each([&] { run_inner(src, dst); });

@@ -136,6 +136,35 @@ double squares_of(const float* x, int64_t n, float mean) {
   return sum;
 }
 
+// Whether rows are standardised several at a time, as columns.
+bool are_short_rows(int64_t rows, int64_t n) { return n <= kShortRow && rows >= kFewestTurned; }
+
+struct Line {
+  float factor, offset;
+};
+
+// Rows [begin, end) of n elements: (x - mean) * factor + offset, with the Line that line_of(row, sum of squares) gives.
+template <typename LineOf>
+void standardise_short_rows(const float* x, float* y, int64_t begin, int64_t end, int64_t n, const LineOf& line_of) {
+  for_turned(x, begin, end, n, 1, [&](float* block, int64_t first, int64_t count) {
+    alignas(64) float means[kMostTurned], factors[kMostTurned], offsets[kMostTurned];
+    norm_table().reduce_columns(block, means, n, count, 0, count, Reduction::kMean);
+    const auto each_row = [&](Binary op, const float* operand) {
+      for (int64_t k = 0; k < n; ++k) binary(op)(block + k * count, 1, operand, 1, block + k * count, count);
+    };
+    each_row(Binary::kSub, means);
+    norm_table().reduce_columns(block, factors, n, count, 0, count, Reduction::kSumSquare);
+    for (int64_t i = 0; i < count; ++i) {
+      const Line line = line_of(first + i, factors[i]);
+      factors[i] = line.factor;
+      offsets[i] = line.offset;
+    }
+    each_row(Binary::kMul, factors);
+    each_row(Binary::kAdd, offsets);
+    turn_back(block, n, count, y + first * n);
+  });
+}
+
 class GroupNormKernel final : public Kernel {
  public:
   explicit GroupNormKernel(const GroupNormDesc& desc) : d_(desc) {}
@@ -143,14 +172,26 @@ class GroupNormKernel final : public Kernel {
   Status run(KernelContext& context) const override {
     const int64_t channels = d_.group_channels(), n = channels * d_.inner;
     const float *const scale = context.input<float>(1), *const bias = context.input<float>(2);
+    const auto inverse_deviation = [this, n](double squares) {
+      return static_cast<float>(1.0 / std::sqrt(squares / static_cast<double>(n) + static_cast<double>(d_.epsilon)));
+    };
+    const int64_t groups = d_.batch * d_.groups;
+    if (channels == 1 && are_short_rows(groups, n)) {
+      const auto line_of = [&](int64_t row, float squares) {
+        const int64_t c = row % d_.groups;
+        return Line{1 / std::sqrt(squares / static_cast<float>(n) + d_.epsilon) * scale[c], bias[c]};
+      };
+      context.pool->parallel_for(groups, std::max(kFewestTurned, kGrain / n), [&](int64_t begin, int64_t end) {
+        standardise_short_rows(context.input<float>(0), context.output<float>(0), begin, end, n, line_of);
+      });
+      return {};
+    }
     const auto groups_of = [&](int64_t begin, int64_t end) {
       for (int64_t g = begin; g < end; ++g) {
         const float* const x = context.input<float>(0) + g * n;
         float* const y = context.output<float>(0) + g * n;
-        const auto count = static_cast<double>(n);
-        const auto mean = static_cast<float>(sum_of(x, n) / count);
-        const double variance = squares_of(x, n, mean) / count;
-        const auto inverse = static_cast<float>(1.0 / std::sqrt(variance + static_cast<double>(d_.epsilon)));
+        const auto mean = static_cast<float>(sum_of(x, n) / static_cast<double>(n));
+        const float inverse = inverse_deviation(squares_of(x, n, mean));
         const int64_t group = g % d_.groups;
         for (int64_t channel = 0; channel < channels; ++channel) {
           const int64_t c = d_.scale_each_group ? group : group * channels + channel, first = channel * d_.inner;
@@ -158,7 +199,7 @@ class GroupNormKernel final : public Kernel {
         }
       }
     };
-    context.pool->parallel_for(d_.batch * d_.groups, std::max<int64_t>(1, kGrain / n), groups_of);
+    context.pool->parallel_for(groups, std::max<int64_t>(1, kGrain / n), groups_of);
     return {};
   }
   bool may_run_in_place(size_t input, size_t) const override { return input == 0; }
@@ -200,15 +241,25 @@ class MeanVarianceKernel final : public Kernel {
     const float* const x = context.input<float>(0);
     float* const y = context.output<float>(0);
     const int64_t n = p_.length, grain = std::max<int64_t>(1, kGrain / (p_.parts * n));
+    const auto inverse_deviation = [&](double squares) {
+      return static_cast<float>(1 / (std::sqrt(squares / static_cast<double>(p_.parts * n)) + 1e-9));
+    };
+    if (p_.parts == 1 && are_short_rows(p_.groups, n)) {
+      context.pool->parallel_for(p_.groups, std::max(kFewestTurned, grain), [&](int64_t begin, int64_t end) {
+        standardise_short_rows(x, y, begin, end, n, [&](int64_t, float squares) {
+          return Line{1 / (std::sqrt(squares / static_cast<float>(n)) + 1e-9f), 0};
+        });
+      });
+      return {};
+    }
     context.pool->parallel_for(p_.groups, grain, [&](int64_t begin, int64_t end) {
       for (int64_t group = begin; group < end; ++group) {
         const auto at = [&](int64_t part) { return (part * p_.groups + group) * n; };
-        const auto count = static_cast<double>(p_.parts * n);
         double sum = 0, squares = 0;
         for (int64_t part = 0; part < p_.parts; ++part) sum += sum_of(x + at(part), n);
-        const auto mean = static_cast<float>(sum / count);
+        const auto mean = static_cast<float>(sum / static_cast<double>(p_.parts * n));
         for (int64_t part = 0; part < p_.parts; ++part) squares += squares_of(x + at(part), n, mean);
-        const auto inverse = static_cast<float>(1 / (std::sqrt(squares / count) + 1e-9));
+        const float inverse = inverse_deviation(squares);
         for (int64_t part = 0; part < p_.parts; ++part)
           line_table().standardise(x + at(part), y + at(part), n, mean, inverse, 0);
       }

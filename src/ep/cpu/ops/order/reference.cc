@@ -1,13 +1,16 @@
 // Along one axis: TopK, CumSum, CumProd, ReverseSequence.
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstring>
 #include <functional>
 
 #include "ep/cpu/ops/conv/support.h"
 #include "ep/cpu/ops/gather/indices.h"
 #include "ep/cpu/ops/loops.h"
+#include "ep/cpu/ops/turned.h"
 #include "ep/cpu/simd/lines.h"
+#include "ep/cpu/simd/norm.h"
 #include "ops/order.h"
 
 namespace tenon::cpu::ref {
@@ -113,6 +116,17 @@ void few_first(const C* x, int64_t length, int64_t k, int64_t* order) {
 
 template <typename T>
 void order_of(const T* from, int64_t length, int64_t k, bool largest, int64_t* order) {
+  if constexpr (std::is_same_v<T, float>) {
+    // One alone is found by its value.
+    if (k == 1 && length >= kFewFirst) {
+      float first = 0;
+      norm_table().reduce_rows(from, &first, 1, length, largest ? Reduction::kMax : Reduction::kMin);
+      if (!std::isnan(first)) {
+        *order = line_table().find(from, length, first);
+        return;
+      }
+    }
+  }
   if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double> || std::is_same_v<T, int32_t> ||
                 std::is_same_v<T, int64_t>) {
     if (k > 0 && k <= kFewFirst) {
@@ -217,22 +231,38 @@ Result<RefImpl> make_top_k(RefNode& node) {
 using ScanLoop = void (*)(const void* x, void* y, const AxisSpan& line, bool exclusive, bool reverse, int64_t begin,
                           int64_t end);
 
+// kRows rows.
+template <bool product, int kRows, typename A, typename T>
+void scan_rows(const T* x, T* y, int64_t length, bool exclusive, bool reverse) {
+  const int64_t last = length - 1, step = reverse ? -1 : 1;
+  A sums[kRows];
+  std::fill_n(sums, kRows, product ? A(1) : A(0));
+  for (int64_t k = 0, i = reverse ? last : 0; k <= last; ++k, i += step) {
+#pragma GCC unroll 4
+    for (int r = 0; r < kRows; ++r) {
+      const A value = static_cast<A>(static_cast<Compute<T>>(x[r * length + i])), before = sums[r];
+      sums[r] = product ? before * value : before + value;
+      y[r * length + i] = static_cast<T>(exclusive ? before : sums[r]);
+    }
+  }
+}
+
 template <bool product, typename T>
 void scan_loop(const void* x, void* y, const AxisSpan& line, bool exclusive, bool reverse, int64_t begin, int64_t end) {
   using A = std::conditional_t<is_float<T>, double, uint64_t>;
-  for (; line.inner == 1 && begin < end; ++begin) {
-    const T* from = static_cast<const T*>(x) + begin * line.length;
-    T* to = static_cast<T*>(y) + begin * line.length;
-    const int64_t last = line.length - 1, step = reverse ? -1 : 1;
-    A sum = product ? A(1) : A(0);
-    for (int64_t k = 0, i = reverse ? last : 0; k <= last; ++k, i += step) {
-      const A value = static_cast<A>(static_cast<Compute<T>>(from[i])), before = sum;
-      sum = product ? before * value : before + value;
-      to[i] = static_cast<T>(exclusive ? before : sum);
-    }
+  // Several rows at a time: an element waits for the sum before it.
+  if (line.inner == 1) {
+    const auto rows = [&]<int kRows>(std::integral_constant<int, kRows>) {
+      for (; begin + kRows <= end; begin += kRows)
+        scan_rows<product, kRows, A>(static_cast<const T*>(x) + begin * line.length,
+                                     static_cast<T*>(y) + begin * line.length, line.length, exclusive, reverse);
+    };
+    if constexpr (!product) rows(std::integral_constant<int, 4>());
+    rows(std::integral_constant<int, 1>());
+    return;
   }
   // Neighbouring lines go side by side.
-  constexpr int64_t kLines = 512;
+  constexpr int64_t kLines = 512, kFewestLines = 8;  // of an array of sums, and of a call
   while (begin < end) {
     const int64_t o = begin / line.inner, i = begin % line.inner;
     const int64_t lines = std::min({kLines, line.inner - i, end - begin});
@@ -254,7 +284,7 @@ void scan_loop(const void* x, void* y, const AxisSpan& line, bool exclusive, boo
       const T* from = static_cast<const T*>(x) + first;
       T* to = static_cast<T*>(y) + first;
       if constexpr (!product && (std::is_same_v<T, int32_t> || std::is_same_v<T, int64_t>)) {
-        if (lines > 1) {
+        if (lines >= kFewestLines) {
           const int64_t back = (reverse ? 1 : -1) * line.inner;
           if (step == 0) {
             exclusive ? (void)std::fill_n(to, lines, T(0)) : (void)std::copy_n(from, lines, to);
@@ -278,7 +308,30 @@ void scan_loop(const void* x, void* y, const AxisSpan& line, bool exclusive, boo
   }
 }
 
-using ScanTypes = decltype(FloatTypes() + TypeList<int32_t, int64_t, uint32_t, uint64_t>());
+// Where few elements lie beside each other, the lines of several outers [begin, end) are scanned side by side. U is as
+// large as an element.
+template <typename U>
+void scan_turned(ScanLoop loop, const void* x, void* y, const AxisSpan& line, const CumulativeDesc& desc, int64_t begin,
+                 int64_t end) {
+  const int64_t each = line.length * line.inner;
+  nn::for_turned(static_cast<const U*>(x), begin, end, line.length, line.inner,
+                 [&](const U* block, int64_t first, int64_t count) {
+                   alignas(64) U sums[nn::kTurnedElements<U>];
+                   AxisSpan turned = line;
+                   turned.outer = 1;
+                   turned.inner = line.inner * count;
+                   loop(block, sums, turned, desc.exclusive, desc.reverse, 0, turned.inner);
+                   nn::turn_back(sums, each, count, static_cast<U*>(y) + first * each);
+                 });
+}
+
+using ScanTypes = decltype(FloatTypes() + TypeList<int32_t, int64_t>());
+
+// Sums and products that wrap around have the same bits with a sign and without.
+DataType scanned_as(DataType type) {
+  if (type == DataType::kUint32) return DataType::kInt32;
+  return type == DataType::kUint64 ? DataType::kInt64 : type;
+}
 
 template <bool product>
 Result<RefImpl> make_scan(RefNode& node) {
@@ -288,15 +341,27 @@ Result<RefImpl> make_scan(RefNode& node) {
                    node.inputs[1].shape.to_string());
   TENON_TRY(require_output(node, 0, x));
   TENON_TRY_ASSIGN(const IndexReader read, index_reader(node, 1));
-  const ScanLoop chosen =
-      select(ScanTypes(), node.inputs[0].type, []<typename T>() -> ScanLoop { return &scan_loop<product, T>; });
+  const ScanLoop chosen = select(ScanTypes(), scanned_as(node.inputs[0].type),
+                                 []<typename T>() -> ScanLoop { return &scan_loop<product, T>; });
   TENON_UNSUPPORTED_IF(chosen == nullptr, "{} is not computed on {}.", node.node->op_type,
                        data_type_name(node.inputs[0].type));
   RefImpl impl;
-  impl.run = [chosen, read, x, desc = read_cumulative(*node.node)](KernelContext& context) -> Status {
+  impl.run = [chosen, read, x, bytes = data_type_size(node.inputs[0].type),
+              desc = read_cumulative(*node.node)](KernelContext& context) -> Status {
     TENON_TRY_ASSIGN(const int axis, resolve_axis(read(context.inputs[1], 0), x.rank()));
     const AxisSpan line = axis_span(x, axis);
     constexpr int64_t kElements = 8192, kTogether = 512;
+    const auto turn = [&]<typename U>(U) {
+      if (line.inner == 1 ? line.length > nn::kShortRow || line.outer < nn::kFewestTurned || line.length == 0
+                          : !nn::is_short_inner<U>(line.outer, line.length, line.inner))
+        return false;
+      const int64_t outers = std::max(nn::kFewestTurned, kElements / (line.length * line.inner));
+      context.pool->parallel_for(line.outer, outers, [&](int64_t begin, int64_t end) {
+        scan_turned<U>(chosen, context.inputs[0], context.outputs[0], line, desc, begin, end);
+      });
+      return true;
+    };
+    if (bytes == 2 ? turn(uint16_t()) : bytes == 4 ? turn(uint32_t()) : turn(uint64_t())) return {};
     // Few lines at a time would be no vectors, and a cache line of each row.
     const int64_t grain = std::max(line.inner > 1 ? kTogether : 1, kElements / std::max<int64_t>(1, line.length));
     context.pool->parallel_for(line.outer * line.inner, grain, [&](int64_t begin, int64_t end) {

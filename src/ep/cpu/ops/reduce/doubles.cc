@@ -42,10 +42,11 @@ template <typename T>
 struct Loops {
   void (*rows)(const T* x, T* y, int64_t rows, int64_t n) = nullptr;
   void (*columns)(const T* x, T* y, int64_t n, int64_t inner, int64_t first, int64_t last) = nullptr;
-  int64_t longest_turned = 0;  // row that is reduced as a column
+  // Folds results of parts of a column; null where only whole columns can be reduced.
+  decltype(columns) again = nullptr;
 
   void run(const Pass& p, const T* x, T* y, ThreadPool& pool) const {
-    if (p.inner == 1 ? p.n <= longest_turned : is_short_inner<T>(p.outer, p.n, p.inner)) {
+    if (is_short_inner<T>(p.outer, p.n, p.inner)) {
       pool.parallel_for(p.outer, std::max(kFewestTurned, kGrain / (p.n * p.inner)),
                         [&](int64_t begin, int64_t end) { run_turned(p, x, y, begin, end); });
       return;
@@ -61,12 +62,22 @@ struct Loops {
     pool.parallel_for(p.outer * parts, grain, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         const int64_t outer = i / parts, first = i % parts * width;
-        columns(x + outer * p.n * p.inner, y + outer * p.inner, p.n, p.inner, first, std::min(p.inner, first + width));
+        const T* const from = x + outer * p.n * p.inner;
+        T* const to = y + outer * p.inner;
+        if (again != nullptr && is_thin(p.n, p.inner)) {
+          fold_thin<T>(from, to, p.n, p.inner, whole(columns), whole(again));
+        } else {
+          columns(from, to, p.n, p.inner, first, std::min(p.inner, first + width));
+        }
       }
     });
   }
 
  private:
+  static auto whole(decltype(columns) loop) {
+    return [loop](const T* x, T* y, int64_t n, int64_t inner) { loop(x, y, n, inner, 0, inner); };
+  }
+
   // The outers [begin, end), several side by side.
   void run_turned(const Pass& p, const T* x, T* y, int64_t begin, int64_t end) const {
     for_turned(x, begin, end, p.n, p.inner, [&](const T* block, int64_t first, int64_t count) {
@@ -77,11 +88,14 @@ struct Loops {
   }
 };
 
+// The reduction of results of `reduction` that gives the same as one of all elements.
+WideReduction of_results(WideReduction reduction) {
+  return reduction == WideReduction::kSumSquare || reduction == WideReduction::kL1 ? WideReduction::kSum : reduction;
+}
+
 Loops<double> loops_of(WideReduction reduction) {
-  const auto at = static_cast<size_t>(reduction);
-  // Along a row, each element waits for the extreme of those before it, which a NaN must pass.
-  const bool extreme = reduction == WideReduction::kMax || reduction == WideReduction::kMin;
-  return {double_table().reduce_rows[at], double_table().reduce_columns[at], extreme ? kShortRow : 0};
+  const auto at = static_cast<size_t>(reduction), again = static_cast<size_t>(of_results(reduction));
+  return {double_table().reduce_rows[at], double_table().reduce_columns[at], double_table().reduce_columns[again]};
 }
 
 class DoubleReduceKernel final : public Kernel {
@@ -96,7 +110,7 @@ class DoubleReduceKernel final : public Kernel {
     if (problem_.first) {
       auto* const between = reinterpret_cast<double*>(context.scratch);
       loops_of(last).run(*problem_.first, x, between, *context.pool);
-      if (last == WideReduction::kSumSquare || last == WideReduction::kL1) last = WideReduction::kSum;
+      last = of_results(last);
       x = between;
     }
     loops_of(last).run(problem_.last, x, y, *context.pool);

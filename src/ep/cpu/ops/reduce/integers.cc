@@ -29,6 +29,7 @@ A wrapped(A a, A b) {
 
 struct Sum {
   static constexpr WideOp kWide = WideOp::kAdd;
+  static constexpr RowFold kRows = RowFold::kSum;
   template <typename A>
   static A start() {
     return 0;
@@ -51,6 +52,7 @@ struct Product {
 };
 struct Maximum {
   static constexpr WideOp kWide = WideOp::kMax;
+  static constexpr RowFold kRows = RowFold::kMax;
   template <typename A>
   static A start() {
     return std::numeric_limits<A>::lowest();
@@ -62,6 +64,7 @@ struct Maximum {
 };
 struct Minimum {
   static constexpr WideOp kWide = WideOp::kMin;
+  static constexpr RowFold kRows = RowFold::kMin;
   template <typename A>
   static A start() {
     return std::numeric_limits<A>::max();
@@ -108,12 +111,35 @@ T reduce_row(const T* x, int64_t n, bool mean) {
   return finish<T>(result, n, mean);
 }
 
+// A function of its own, with the one below: each is called in several places, and there are many types.
 template <typename Op, typename A, typename T>
-void reduce_columns(const T* x, T* y, const Pass& p, int64_t columns, bool mean) {
-  A sums[kColumns];
+[[gnu::noinline]] void fold_columns(const T* x, A* sums, int64_t n, int64_t inner, int64_t columns) {
   std::fill_n(sums, columns, Op::template start<A>());
-  for (int64_t k = 0; k < p.n; ++k) fold<Op>(x + k * p.inner, sums, columns);
+  for (int64_t k = 0; k < n; ++k) fold<Op>(x + k * inner, sums, columns);
+}
+
+template <typename Op, typename A, typename T>
+[[gnu::noinline]] void reduce_columns(const T* x, T* y, const Pass& p, int64_t columns, bool mean) {
+  A sums[kColumns];
+  if (is_thin(p.n, p.inner)) {
+    const auto folded = [](const auto* from, A* to, int64_t rows, int64_t width) {
+      fold_columns<Op>(from, to, rows, width, width);
+    };
+    fold_thin<A>(x, sums, p.n, p.inner, folded, folded);
+  } else {
+    fold_columns<Op>(x, sums, p.n, p.inner, columns);
+  }
   for (int64_t i = 0; i < columns; ++i) y[i] = finish<T>(sums[i], p.n, mean);
+}
+
+template <typename Op, typename T>
+void fold_rows(const T* x, T* y, int64_t rows, int64_t n) {
+  constexpr int kFold = static_cast<int>(Op::kRows);
+  if constexpr (sizeof(T) == 4) {
+    integer_table().rows32[kFold](x, y, rows, n);
+  } else {
+    integer_table().rows64[kFold](x, y, rows, n);
+  }
 }
 
 // The outers [begin, end), several side by side.
@@ -132,6 +158,15 @@ template <typename Op, typename A, typename T>
 void run_pass(const Pass& p, bool mean, const void* from, void* to, ThreadPool& pool) {
   const auto* const x = static_cast<const T*>(from);
   auto* const y = static_cast<T*>(to);
+  if constexpr (requires { Op::kRows; } && std::is_same_v<A, T> && sizeof(T) >= 4) {
+    if (p.inner == 1) {
+      pool.parallel_for(p.outer, std::max<int64_t>(1, kGrain / p.n), [&](int64_t begin, int64_t end) {
+        fold_rows<Op>(x + begin * p.n, y + begin, end - begin, p.n);
+        for (int64_t i = begin; mean && i < end; ++i) y[i] = finish<T>(y[i], p.n, true);
+      });
+      return;
+    }
+  }
   // The compiler's vectors along rows of int32 catch up earlier than those of other types.
   constexpr int64_t kShort = sizeof(T) == 4 ? kShortRow / 2 : kShortRow;
   if (p.inner == 1 ? p.n <= kShort : is_short_inner<T>(p.outer, p.n, p.inner)) {
@@ -172,8 +207,9 @@ Loop loop_of(std::string_view op_type, DataType type) {
     return type == DataType::kInt32 ? &run_pass<Product, int32_t, int32_t> : nullptr;
   }
   if (type == DataType::kInt64) return &run_pass<Sum, int64_t, int64_t>;
-  if (type == DataType::kInt32) return &run_pass<Sum, int64_t, int32_t>;
-  return nullptr;
+  if (type != DataType::kInt32) return nullptr;
+  // A sum wraps around as its own type; the quotient of a mean is that of the whole sum.
+  return op_type == "ReduceMean" ? &run_pass<Sum, int64_t, int32_t> : &run_pass<Sum, int32_t, int32_t>;
 }
 
 class IntegerReduceKernel final : public Kernel {

@@ -55,6 +55,18 @@ float finished_result(Reduction reduction, float x, int64_t n) {
   return reduction == Reduction::kL2 ? std::sqrt(x) : x;
 }
 
+// All columns of x[n, inner], where they are few.
+void reduce_thin(const float* x, float* y, int64_t n, int64_t inner, Reduction reduction) {
+  const auto folded = [](Reduction by) {
+    return [by](const float* from, float* to, int64_t rows, int64_t columns) {
+      norm_table().reduce_columns(from, to, rows, columns, 0, columns, by);
+    };
+  };
+  const Reduction parts = of_parts(reduction);
+  fold_thin<float>(x, y, n, inner, folded(parts), folded(of_results(parts)));
+  for (int64_t i = 0; i < inner; ++i) y[i] = finished_result(reduction, y[i], n);
+}
+
 // The outers [begin, end), several side by side.
 void run_turned(const Pass& p, Reduction reduction, const float* x, float* y, int64_t begin, int64_t end) {
   for_turned(x, begin, end, p.n, p.inner, [&](const float* block, int64_t first, int64_t count) {
@@ -82,8 +94,14 @@ void run_pass(const Pass& p, Reduction reduction, const float* x, float* y, Thre
                     [&](int64_t begin, int64_t end) {
                       for (int64_t i = begin; i < end; ++i) {
                         const int64_t outer = i / parts, first = i % parts * width;
-                        norm_table().reduce_columns(x + outer * p.n * p.inner, y + outer * p.inner, p.n, p.inner, first,
-                                                    std::min(p.inner, first + width), reduction);
+                        const float* const from = x + outer * p.n * p.inner;
+                        float* const to = y + outer * p.inner;
+                        if (is_thin(p.n, p.inner)) {
+                          reduce_thin(from, to, p.n, p.inner, reduction);
+                        } else {
+                          norm_table().reduce_columns(from, to, p.n, p.inner, first, std::min(p.inner, first + width),
+                                                      reduction);
+                        }
                       }
                     });
 }
@@ -198,8 +216,17 @@ class ReduceKernel final : public Kernel {
     alignas(64) float in[kLongestNarrowRow], pair[2 * kNarrowColumns];
     for (int64_t k = 0; k < n; k += most) {
       const int64_t rows = std::min(most, n - k);
-      for (int64_t r = 0; r < rows; ++r) read_floats(from_, x, at + (k + r) * inner, columns, in + r * columns);
-      norm_table().reduce_columns(in, k > 0 ? pair + columns : pair, rows, columns, 0, columns, of_parts(reduction_));
+      float* const part = k > 0 ? pair + columns : pair;
+      if (columns == inner) {
+        read_floats(from_, x, at + k * inner, rows * inner, in);
+      } else {
+        for (int64_t r = 0; r < rows; ++r) read_floats(from_, x, at + (k + r) * inner, columns, in + r * columns);
+      }
+      if (is_thin(rows, columns)) {
+        reduce_thin(in, part, rows, columns, of_parts(reduction_));
+      } else {
+        norm_table().reduce_columns(in, part, rows, columns, 0, columns, of_parts(reduction_));
+      }
       if (k == 0) continue;
       norm_table().reduce_columns(pair, results, 2, columns, 0, columns, of_results(of_parts(reduction_)));
       std::copy_n(results, columns, pair);
