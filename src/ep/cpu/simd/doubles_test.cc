@@ -45,7 +45,7 @@ double reduced(WideReduction reduction, const std::vector<double>& values) {
 
 TEST_P(Doubles, ReduceRowsAndColumns) {
   for (int r = 0; r < kWideReductionCount; ++r)
-    for (int64_t n : {1, 7, 8, 33, 70})
+    for (int64_t n : {1, 2, 3, 4, 5, 7, 8, 9, 20, 33, 70})
       for (int64_t inner : {1, 9, 80}) {
         const std::vector<double> x = numbers(n * inner);
         std::vector<double> y(inner);
@@ -72,6 +72,17 @@ TEST_P(Doubles, OneNaNMakesAnExtremeNaN) {
       table().reduce_rows[static_cast<int>(reduction)](x.data(), &y, 1, 67);
       EXPECT_TRUE(std::isnan(y)) << at;
     }
+  for (int r : {static_cast<int>(WideReduction::kMax), static_cast<int>(WideReduction::kMin)})
+    for (int64_t n : {1, 2, 3, 5, 9, 20})
+      for (int64_t at = 0; at < n; ++at) {
+        // Nothing of the next row is read into this one.
+        std::vector<double> x = numbers(3 * n), y(3);
+        x[n + at] = NAN;
+        table().reduce_rows[r](x.data(), y.data(), 3, n);
+        EXPECT_FALSE(std::isnan(y[0]));
+        EXPECT_TRUE(std::isnan(y[1])) << at << " of " << n;
+        EXPECT_FALSE(std::isnan(y[2]));
+      }
 }
 
 TEST_P(Doubles, ProductsOfFloatsDoNotUnderflowBetweenLanes) {

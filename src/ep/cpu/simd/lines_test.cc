@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include "ep/cpu/simd/test_tables.h"
@@ -31,6 +32,24 @@ TEST_P(Lines, RunningSumsKeepWhatFloatsWouldLose) {
         }
         EXPECT_EQ(y[kLength * n], 77.0f);
       }
+}
+
+TEST_P(Lines, RunningSumsOfInfinitiesAndNaN) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  const LineTable& table = line_table_of(GetParam());
+  for (int64_t n : {1, 16, 70}) {
+    std::vector<float> x(5 * n), y(5 * n);
+    for (int64_t i = 0; i < n; ++i)
+      for (int64_t k = 0; k < 5; ++k) x[k * n + i] = k == 1 ? kInfinity : k == 3 ? -kInfinity : 2.0f;
+    table.running_sum(x.data(), y.data(), 5, n, n, false);
+    for (int64_t i = 0; i < n; ++i) {
+      EXPECT_EQ(y[i], 2.0f);
+      EXPECT_EQ(y[n + i], kInfinity);
+      EXPECT_EQ(y[2 * n + i], kInfinity);
+      EXPECT_TRUE(std::isnan(y[3 * n + i]));
+      EXPECT_TRUE(std::isnan(y[4 * n + i]));
+    }
+  }
 }
 
 TEST_P(Lines, IntegersWrapAround) {

@@ -325,7 +325,8 @@ void scan_turned(ScanLoop loop, const void* x, void* y, const AxisSpan& line, co
                  });
 }
 
-using ScanTypes = decltype(FloatTypes() + TypeList<int32_t, int64_t>());
+using ScanLoopTypes = decltype(FloatTypes() + TypeList<int32_t, int64_t>());
+using ScanTypes = decltype(ScanLoopTypes() + TypeList<uint32_t, uint64_t>());
 
 // Sums and products that wrap around have the same bits with a sign and without.
 DataType scanned_as(DataType type) {
@@ -341,7 +342,7 @@ Result<RefImpl> make_scan(RefNode& node) {
                    node.inputs[1].shape.to_string());
   TENON_TRY(require_output(node, 0, x));
   TENON_TRY_ASSIGN(const IndexReader read, index_reader(node, 1));
-  const ScanLoop chosen = select(ScanTypes(), scanned_as(node.inputs[0].type),
+  const ScanLoop chosen = select(ScanLoopTypes(), scanned_as(node.inputs[0].type),
                                  []<typename T>() -> ScanLoop { return &scan_loop<product, T>; });
   TENON_UNSUPPORTED_IF(chosen == nullptr, "{} is not computed on {}.", node.node->op_type,
                        data_type_name(node.inputs[0].type));
