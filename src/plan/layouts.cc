@@ -1,5 +1,6 @@
 #include "plan/layouts.h"
 
+#include <algorithm>
 #include <map>
 #include <utility>
 
@@ -22,6 +23,7 @@ class LayoutAssigner {
     graph_.nodes.reserve(nodes.size());
     for (Node& node : nodes) TENON_TRY(assign(std::move(node)));
     for (ValueId& id : graph_.outputs) id = in_layout(id, Layout::kPlain);
+    leave_plain();
     return {};
   }
 
@@ -46,6 +48,46 @@ class LayoutAssigner {
     }
     graph_.nodes.push_back(std::move(node));
     return {};
+  }
+
+  // A node whose output only a reorder to the plain layout reads is asked again: it may rather write that itself.
+  void leave_plain() {
+    std::map<ValueId, int> readers;
+    for (const Node& node : graph_.nodes)
+      for (ValueId id : node.inputs) ++readers[id];
+    std::map<ValueId, ValueId> reordered, replaced;  // from blocked to plain; from what a reorder gave to what it read
+    for (const Node& node : graph_.nodes) {
+      if (is_reorder(node) && graph_.value(node.outputs[0]).layout == Layout::kPlain && readers[node.inputs[0]] == 1)
+        reordered[node.inputs[0]] = node.outputs[0];
+    }
+    for (const Node& node : graph_.nodes) {
+      const auto found = node.outputs.size() == 1 ? reordered.find(node.outputs[0]) : reordered.end();
+      if (found == reordered.end() || !prefers_plain(node)) continue;
+      graph_.value(found->first).layout = Layout::kPlain;
+      replaced[found->second] = found->first;
+    }
+    if (replaced.empty()) return;
+    const auto replace = [&](std::vector<ValueId>& ids) {
+      for (ValueId& id : ids)
+        if (const auto found = replaced.find(id); found != replaced.end()) id = found->second;
+    };
+    graph_.nodes.erase(
+        std::remove_if(graph_.nodes.begin(), graph_.nodes.end(),
+                       [&](const Node& node) { return is_reorder(node) && replaced.contains(node.outputs[0]); }),
+        graph_.nodes.end());
+    for (Node& node : graph_.nodes) replace(node.inputs);
+    replace(graph_.outputs);
+  }
+
+  bool prefers_plain(const Node& node) const {
+    KernelNodeData data(graph_, node, base_);
+    data.view.outputs_read_plain = true;
+    const LayoutChoice choice = providers_.of(node).choose_layouts(data.view);
+    if (choice.outputs[0] != Layout::kPlain) return false;
+    for (size_t i = 0; i < node.inputs.size(); ++i)
+      if (data.inputs[i].present() && data.constants[i] == nullptr && choice.inputs[i] != data.inputs[i].layout)
+        return false;
+    return true;
   }
 
   bool has_layouts(ValueId id) const {

@@ -233,6 +233,32 @@ TEST_F(PlanTest, ReordersStandAtTheEdgesOfABlockedRegionAndOnceAValue) {
       "step 5: Add \"Add_y\" [fake] (@0, @768) -> output y float32[1,12,4,4]\n");
 }
 
+TEST_F(PlanTest, ANodeIsAskedAgainWhereAReorderIsItsOnlyReader) {
+  GraphBuilder b;
+  const ValueId x = b.input("x", {number(1), number(8), number(4), number(4)});
+  b.output(b.node("Neg", {b.node("Softplus", {x}, "a")}, "y"));
+  // One blocked reader is enough.
+  const ValueId c = b.node("Softplus", {x}, "c");
+  b.output(b.node("Elu", {c}, "z"));
+  b.output(b.node("Neg", {c}, "w"));
+  EXPECT_EQ(
+      text(b, {{1, 8, 4, 4}},
+           {{.op_type = "Softplus", .layout = Layout::kBlocked8, .stem = true},
+            {.op_type = "Elu", .layout = Layout::kBlocked8}}),
+      "plan for x float32[1,8,4,4] on fake: 7 steps, 0 nodes without a step, arena 1536 bytes (2048 without sharing)\n"
+      "input x: float32[1,8,4,4]\n"
+      "output y: float32[1,8,4,4]\n"
+      "output z: float32[1,8,4,4]\n"
+      "output w: float32[1,8,4,4]\n"
+      "step 0: Softplus \"Softplus_a\" [fake] (input x) -> @0 float32[1,8,4,4]\n"
+      "step 1: Neg \"Neg_y\" [fake] (@0) -> output y float32[1,8,4,4]\n"
+      "step 2: Softplus \"Softplus_c\" [fake] (input x) -> @0 float32[1,8,4,4] blocked8\n"
+      "step 3: Elu \"Elu_z\" [fake] (@0) -> @512 float32[1,8,4,4] blocked8\n"
+      "step 4: tenon.Reorder (output \"c.plain\") [fake] (@0) -> @1024 float32[1,8,4,4]\n"
+      "step 5: Neg \"Neg_w\" [fake] (@1024) -> output w float32[1,8,4,4]\n"
+      "step 6: tenon.Reorder (output \"z.plain\") [fake] (@512) -> output z float32[1,8,4,4]\n");
+}
+
 TEST_F(PlanTest, ScratchLivesForOneStep) {
   GraphBuilder b;
   ValueId v = b.input("x", {number(16)});

@@ -18,6 +18,7 @@ struct FakeOperator {
   bool in_place = false;  // input 0 with output 0
   size_t scratch_bytes = 0;
   Layout layout = Layout::kPlain;  // wanted for inputs and outputs
+  bool stem = false;               // reads the plain layout, and writes it where its readers do
   std::function<Status(KernelContext&)> run;
 };
 
@@ -43,7 +44,12 @@ class FakeProvider final : public ExecutionProvider {
   std::string_view name() const override { return "fake"; }
   Status can_run(const Graph&, const Node&) const override { return {}; }
   LayoutChoice choose_layouts(const KernelNode& node) const override {
-    const Layout layout = find(node.node->op_type).layout;
+    const FakeOperator what = find(node.node->op_type);
+    if (what.stem) {
+      const Layout to = node.outputs_read_plain ? Layout::kPlain : what.layout;
+      return {std::vector<Layout>(node.inputs.size(), Layout::kPlain), std::vector<Layout>(node.outputs.size(), to)};
+    }
+    const Layout layout = what.layout;
     return {std::vector<Layout>(node.inputs.size(), layout), std::vector<Layout>(node.outputs.size(), layout)};
   }
   Result<std::unique_ptr<Kernel>> create_kernel(const KernelNode& node) const override {

@@ -59,6 +59,7 @@ struct KernelNode {
   ThreadPool* pool = nullptr;              // for packing in parallel, and to know the number of threads; may be null
   WeightCache* weights = nullptr;          // may be null (folding): pack for yourself
   bool winograd = true;
+  bool outputs_read_plain = false;  // asking for layouts: every reader of the outputs takes them in the plain one
 };
 
 struct RunInfo;

@@ -66,6 +66,14 @@ bool has_point_window(const Shape& weights) {
                      [](int64_t size) { return size == 1; });
 }
 
+// Whether an output is a sum of so few products that reordering it takes as long.
+bool has_few_taps(const Shape& weights) {
+  constexpr int64_t kFewTaps = 16;
+  int64_t taps = 1;
+  for (int i = 1; i < weights.rank(); ++i) taps *= weights[i];
+  return taps <= kFewTaps;
+}
+
 LayoutChoice choose_conv(const KernelNode& node) {
   const TensorSpec& x = node.inputs[0];
   if (x.shape.rank() < 3) return all_plain(node);
@@ -74,6 +82,7 @@ LayoutChoice choose_conv(const KernelNode& node) {
   // A window of one element over plain volumes is a product of the channels as they lie: there and back would cost
   // more.
   if (x.shape.rank() > 4 && !blocked_now && has_point_window(node.inputs[1].shape)) return all_plain(node);
+  if (node.outputs_read_plain && !blocked_now && has_few_taps(node.inputs[1].shape)) return all_plain(node);
   Question question(node);
   question.input_unless_constant(3, Layout::kBlocked8);
   if (node.node->op_type == "ConvTranspose") {

@@ -109,6 +109,10 @@ TEST(LayoutChoice, KeepsConvolutionRegionsBlocked) {
   EXPECT_EQ(chosen(stem).inputs[0], Layout::kPlain);
   EXPECT_EQ(chosen(stem).outputs[0], Layout::kBlocked8);
 
+  KernelNode read_plain = stem.asked(nullptr);
+  read_plain.outputs_read_plain = true;
+  EXPECT_EQ(choose_kernel_layouts(read_plain).outputs[0], Layout::kPlain);
+
   ConvNode add("Add", "", 14);
   add.input({1, 16, 8, 8}, uniform_floats(random, 1024)).constant({1, 16, 1, 1}, uniform_floats(random, 16));
   add.output({1, 16, 8, 8}, Layout::kPlain);

@@ -21,8 +21,9 @@ namespace {
 
 // Floats of the columns of a tile, and the outputs of the largest tile.
 constexpr int64_t kMostColumns = int64_t{1} << 17, kMostOutputs = 512;
-// Floats that the first cache holds beside others.
-constexpr int64_t kFirstCacheFloats = 6144;
+// Floats of columns that are so few that reading them again for every few rows costs little, and of the outputs of
+// those rows, which are finished in the first cache.
+constexpr int64_t kFewColumns = 8192, kFinishedTogether = 4096;
 // Columns of one panel, at most: a kernel beyond that is left to the reference kernel.
 constexpr int64_t kLongestColumn = int64_t{1} << 20;
 
@@ -81,10 +82,9 @@ class ConvColumns final : public Kernel {
     const float* const weights = weights_ ? reinterpret_cast<const float*>(weights_.get()) : context.input<float>(1);
     const float* const bias = context.input<float>(2);
     const float* const residual = context.input<float>(3);
-    // Outputs are finished while they are in the first cache, where the columns leave room for them there.
     int64_t together = rows;
-    if (depth_ * outputs <= kFirstCacheFloats / 2)
-      together = std::clamp(kFirstCacheFloats / 2 / outputs / kGemmRows * kGemmRows, kGemmRows, rows);
+    if (depth_ * outputs <= kFewColumns)
+      together = std::min(rows, std::max(kGemmRows, kFinishedTogether / outputs / kGemmRows * kGemmRows));
     for (int64_t row = 0; row < rows; row += together) {
       const int64_t count = std::min(together, rows - row);
       gemm_table().run({.a = weights + (of_image * rows + row) * depth_,
