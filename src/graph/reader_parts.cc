@@ -271,6 +271,7 @@ Result<bool> is_closed(std::string_view message, std::vector<std::string_view> k
   for (std::string_view tensor : graph.sparse_initializers)
     known.push_back(inner(inner(tensor, proto::SparseTensorProto::kValues), proto::TensorProto::kName));
   std::vector<NodeFields> nodes;
+  nodes.reserve(graph.nodes.size());
   for (std::string_view node : graph.nodes) nodes.push_back(split_node(node));
   for (const NodeFields& node : nodes) known.insert(known.end(), node.outputs.begin(), node.outputs.end());
   std::sort(known.begin(), known.end());
