@@ -1,4 +1,4 @@
-"""Tokenizer, TfIdfVectorizer, MurmurHash3, and the way through a matrix of costs."""
+"""Tokenizer, TfIdfVectorizer, StringSplit, MurmurHash3, and the way through a matrix of costs."""
 import numpy as np
 
 from contrib_problems import problem
@@ -31,6 +31,11 @@ def problems():
         found.append(problem("DynamicTimeWarping", [rng.uniform(-1, 1, shape).astype(np.float32)], title="random"))
         found.append(problem("DynamicTimeWarping", [rng.integers(0, 2, shape).astype(np.float32)], title="equal costs"))
     found.extend(tf_idf(rng))
+    parts = np.array([["a,b,,c d", "x", ",", "one, two, three"], ["no", " a  b ", "x, y,z,", "é,漢 字"]], dtype=object)
+    for delimiter in (None, "", ",", ", ", " "):
+        for most in (None, 0, 1, 2, 9):
+            for x in (parts, parts[0], parts[:, :1]):
+                found.append(problem("StringSplit", [x], 2, domain="", delimiter=delimiter, maxsplit=most, dynamic=most == 1))
     return found
 
 
