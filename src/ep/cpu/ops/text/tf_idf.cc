@@ -112,6 +112,7 @@ struct Counter {
   explicit Counter(TfIdfDesc given)
       : desc(std::move(given)), words(desc), tree(desc.pool_strings.size() + desc.pool_integers.size()) {
     std::vector<int32_t> pool;
+    pool.reserve(desc.pool_strings.size() + desc.pool_integers.size());
     for (const std::string& word : desc.pool_strings) pool.push_back(words.find(word));
     for (int64_t word : desc.pool_integers) pool.push_back(words.find(word));
     for (size_t g = 0; g < desc.grams.size(); ++g) {
