@@ -1,6 +1,9 @@
 #!/usr/bin/env python3
 """Times calls of the Python package on models of one node beside onnxruntime's package, and prints the ratios.
 
+Beside arrays of floats there are the inputs and outputs of pipelines of scikit-learn: strings in arrays, tables and lists,
+dictionaries, sequences, counted n-grams and ZipMap's dictionaries.
+
     bench/python_call.py [--rounds N] [--calls N] [--json FILE] [--limit 0.5]
 
 Both packages run in turns in one process, on the same arrays, with one thread; their results are compared first. A figure
@@ -30,6 +33,43 @@ def one_node(op, elements, inputs):
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
 
 
+def object_model(op, feed_type, result_type, domain="ai.onnx.ml", **attributes):
+    graph = helper.make_graph([helper.make_node(op, ["x"], ["y"], domain=domain, **attributes)], "g",
+                              [helper.make_value_info("x", feed_type)], [helper.make_value_info("y", result_type)])
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 3), helper.make_opsetid("com.microsoft", 1)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString()
+
+
+def object_cases(rows=60):
+    """Name, model and feed."""
+    words = [f"category {i}" for i in range(200)]
+    table = np.random.default_rng(0).choice(np.array(words, object), (rows, 3))
+    tensor, sequence, mapping = helper.make_tensor_type_proto, helper.make_sequence_type_proto, helper.make_map_type_proto
+    texts, floats = tensor(TensorProto.STRING, ["n", "m"]), tensor(TensorProto.FLOAT, None)
+    encoder = object_model("OneHotEncoder", texts, floats, cats_strings=words)
+    yield "OneHotEncoder, object array", encoder, table
+    yield "OneHotEncoder, U array", encoder, table.astype("U")
+    yield "OneHotEncoder, columns", encoder, np.asfortranarray(table)
+    yield "OneHotEncoder, lists", encoder, table.tolist()
+    labels = ["yes", "no", "maybe"]
+    maps = sequence(mapping(TensorProto.STRING, tensor(TensorProto.FLOAT, [])))
+    yield "ZipMap", object_model("ZipMap", tensor(TensorProto.FLOAT, ["n", 3]), maps, classlabels_strings=labels), np.ones((rows, 3), np.float32)
+    dictionary = mapping(TensorProto.STRING, tensor(TensorProto.FLOAT, []))
+    yield ("DictVectorizer, 200 words", object_model("DictVectorizer", dictionary, floats, string_vocabulary=words),
+           {word: 1.5 for word in words})
+    yield ("ConcatFromSequence", object_model("ConcatFromSequence", sequence(tensor(TensorProto.FLOAT, None)), floats, domain="", axis=0),
+           list(np.ones((rows, 1, 4), np.float32)))
+    letters = list("abcdefghijklmnopqrstuvwxyz ")
+    pool = letters + [letter for first in letters for second in letters for letter in (first, second)]
+    grams = len(letters) + len(letters) ** 2
+    yield ("TfIdfVectorizer, characters",
+           object_model("TfIdfVectorizer", texts, floats, domain="", mode="TF", min_gram_length=1, max_gram_length=2, max_skip_count=0,
+                        ngram_counts=[0, len(letters)], ngram_indexes=list(range(grams)), pool_strings=pool),
+           np.array([list("a text of some thirty letters "[:30])] * rows, object))
+    yield ("Tokenizer, characters", object_model("Tokenizer", tensor(TensorProto.STRING, ["n"]), tensor(TensorProto.STRING, None), domain="com.microsoft",
+                                                 mark=0, mincharnum=1, pad_value="#", tokenexp="."), table[:, 0].copy())
+
+
 def session(package, model):
     options = package.SessionOptions()
     options.intra_op_num_threads = 1
@@ -55,6 +95,16 @@ def cases():
         values = {n: {k: p.OrtValue.ortvalue_from_numpy(x) for k, x in feed.items()} for n, p in packages.items()}
         yield label, "OrtValues", {n: (lambda n=n: made[n].run_with_ort_values(["y"], values[n])) for n in made}
         yield label, "IOBinding", {n: bound(made[n], feed) for n in made}
+    for label, model, x in object_cases():
+        made = {name: session(package, model) for name, package in packages.items()}
+        yield label, "run", {n: (lambda s=s, x=x: s.run(None, {"x": x})) for n, s in made.items()}
+
+
+def check(ours, theirs):
+    if isinstance(theirs, (list, dict)) or theirs.dtype == object:
+        np.testing.assert_equal(ours, theirs)
+    else:
+        np.testing.assert_allclose(ours, theirs, rtol=1e-6)
 
 
 def timed(call, calls):
@@ -73,19 +123,19 @@ def main():
     arguments = parser.parse_args()
     print(f"tenon {tenon.__version__}, onnxruntime {onnxruntime.__version__}, Python {platform.python_version()}, "
           f"numpy {np.__version__}; ns for one call")
-    print(f"{'model':28} {'call':12} {'tenon':>8} {'onnxruntime':>12} {'ratio':>6}")
+    print(f"{'model':30} {'call':12} {'tenon':>8} {'onnxruntime':>12} {'ratio':>6}")
     rows, bad = [], False
     for label, kind, calls in cases():
         results = [call() for call in calls.values()]
         if kind.startswith("run"):
-            np.testing.assert_allclose(results[0][0], results[1][0], rtol=1e-6)
+            check(results[0][0], results[1][0])
         times = {name: [] for name in calls}
         for _ in range(arguments.rounds):
             for name, call in calls.items():
                 times[name].append(timed(call, arguments.calls))
         ours, theirs = (statistics.median(t) for t in times.values())
         rows.append({"model": label, "call": kind, "tenon_ns": ours, "onnxruntime_ns": theirs, "ratio": ours / theirs})
-        print(f"{label:28} {kind:12} {ours:8.0f} {theirs:12.0f} {ours / theirs:6.2f}", flush=True)
+        print(f"{label:30} {kind:12} {ours:8.0f} {theirs:12.0f} {ours / theirs:6.2f}", flush=True)
         bad |= arguments.limit is not None and kind == "run" and ours / theirs > arguments.limit
     if arguments.json:
         with open(arguments.json, "w") as file:

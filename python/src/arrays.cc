@@ -4,7 +4,9 @@
 #include <numpy/arrayobject.h>
 
 #include <array>
+#include <cmath>
 #include <cstring>
+#include <limits>
 
 namespace tenon::python {
 namespace {
@@ -107,6 +109,7 @@ std::string text_of(nb::handle element) {
 }
 
 Tensor string_tensor_of(nb::handle array) {
+  if (std::optional<Tensor> plain = plain_strings_of(array)) return *std::move(plain);
   const Shape shape = shape_of(as_array(array), "An array of strings");
   std::vector<std::string> texts;
   nb::object elements = array.attr("ravel")().attr("tolist")();
@@ -297,6 +300,107 @@ nb::object object_to_python(const Object& object) {
   return made;
 }
 
+// Lists and tuples of Python's own numbers and texts, nested to any depth, in one pass and without an array of numpy's
+// in between. It runs no code of the program's, so nothing changes the lists while it reads.
+class ListReader {
+ public:
+  static bool reads(DataType type) {
+    return type == DataType::kString || type == DataType::kFloat || type == DataType::kDouble ||
+           type == DataType::kInt64;
+  }
+  explicit ListReader(DataType type) : type_(type) {}
+
+  // Nothing for a list that numpy has to look at: with elements of other kinds, ragged or empty.
+  std::optional<Tensor> read(PyObject* list) {
+    for (PyObject* at = list; is_list(at); at = item(at, 0)) {
+      if (size(at) == 0 || shape_.rank() == Shape::kMaxRank) return std::nullopt;
+      shape_.push_back(size(at));
+    }
+    if (!is_regular(list, 0) || !start() || !read_level(list, 0)) return std::nullopt;
+    return finish();
+  }
+  // The keys or values of a dictionary as a vector.
+  std::optional<Tensor> read_dict(PyObject* dict, bool keys) {
+    shape_.push_back(PyDict_Size(dict));
+    if (!start()) return std::nullopt;
+    Py_ssize_t position = 0;
+    PyObject* key = nullptr;
+    PyObject* value = nullptr;
+    while (PyDict_Next(dict, &position, &key, &value) != 0)
+      if (!read_element(keys ? key : value)) return std::nullopt;
+    return finish();
+  }
+
+ private:
+  static bool is_list(PyObject* object) { return PyList_Check(object) != 0 || PyTuple_Check(object) != 0; }
+  static Py_ssize_t size(PyObject* list) { return PyList_Check(list) != 0 ? PyList_Size(list) : PyTuple_Size(list); }
+  static PyObject* item(PyObject* list, Py_ssize_t i) {
+    return PyList_Check(list) != 0 ? PyList_GetItem(list, i) : PyTuple_GetItem(list, i);
+  }
+
+  bool start() {
+    const Result<int64_t> count = shape_.checked_element_count();
+    if (!count.ok()) return false;
+    if (type_ == DataType::kString) {
+      texts_.reserve(static_cast<size_t>(*count));
+      return true;
+    }
+    numbers_ = unwrap(Tensor::allocate(type_, shape_));
+    return true;
+  }
+  // Whether the lists have the sizes of the first ones, before there is memory for as many elements.
+  bool is_regular(PyObject* list, int level) {
+    if (!is_list(list) || size(list) != shape_[level]) return false;
+    if (level + 1 == shape_.rank()) return true;
+    for (Py_ssize_t i = 0; i < shape_[level]; ++i)
+      if (!is_regular(item(list, i), level + 1)) return false;
+    return true;
+  }
+  bool read_level(PyObject* list, int level) {
+    const bool last = level + 1 == shape_.rank();
+    for (Py_ssize_t i = 0; i < shape_[level]; ++i)
+      if (!(last ? read_element(item(list, i)) : read_level(item(list, i), level + 1))) return false;
+    return true;
+  }
+  bool read_element(PyObject* from) {
+    if (type_ == DataType::kString) {
+      if (PyUnicode_Check(from) == 0) return false;
+      Py_ssize_t length = 0;
+      const char* bytes = PyUnicode_AsUTF8AndSize(from, &length);
+      if (bytes == nullptr) throw nb::python_error();
+      texts_.emplace_back(bytes, static_cast<size_t>(length));
+      return true;
+    }
+    if (type_ == DataType::kInt64) {
+      if (PyLong_CheckExact(from) == 0) return false;
+      int overflow = 0;
+      const int64_t number = PyLong_AsLongLongAndOverflow(from, &overflow);
+      numbers_.data_as<int64_t>()[next_++] = number;
+      return overflow == 0;
+    }
+    if (PyFloat_CheckExact(from) == 0) return false;
+    const double number = PyFloat_AsDouble(from);
+    if (type_ == DataType::kDouble) {
+      numbers_.data_as<double>()[next_++] = number;
+      return true;
+    }
+    // numpy warns of numbers that are too large.
+    if (std::isfinite(number) && std::abs(number) > std::numeric_limits<float>::max()) return false;
+    numbers_.data_as<float>()[next_++] = static_cast<float>(number);
+    return true;
+  }
+  Tensor finish() {
+    if (type_ == DataType::kString) return unwrap(string_tensor(std::move(texts_), shape_));
+    return std::move(numbers_);
+  }
+
+  DataType type_;
+  Shape shape_;
+  std::vector<std::string> texts_;
+  Tensor numbers_;
+  int64_t next_ = 0;
+};
+
 [[noreturn]] void raise_kind(nb::handle object, const std::string& expected, const std::string& name) {
   if (is_array(object))
     raise(ORT_INVALID_ARGUMENT,
@@ -312,17 +416,23 @@ ObjectRef to_map(nb::handle value, const ObjectType& type, const std::string& na
   if (PyDict_Check(value.ptr()) == 0) raise_kind(value, type.to_string(), name);
   const DataType value_type =
       type.element != nullptr && type.element->kind == ObjectKind::kTensor ? type.element->type : DataType::kUndefined;
-  nb::list keys = nb::borrow<nb::dict>(value).keys();
-  nb::list values = nb::borrow<nb::dict>(value).values();
-  for (nb::handle key : keys) {
-    const bool is_string = PyUnicode_Check(key.ptr()) != 0;
-    if (is_string != (type.type == DataType::kString))
-      raise(ORT_INVALID_ARGUMENT, "Input \"" + name + "\" is " + type.to_string() + ", and " +
-                                      nb::cast<std::string>(nb::repr(key)) + " is a key of its dictionary.");
-  }
-  Tensor key_tensor = tensor_of_object(keys, type.type, nullptr, name);
-  Tensor value_tensor = tensor_of_object(values, value_type, nullptr, name);
-  return unwrap(Object::map(std::move(key_tensor), std::move(value_tensor)));
+  const auto side = [&](bool keys, DataType element) {
+    std::optional<Tensor> plain;
+    if (ListReader::reads(element)) plain = ListReader(element).read_dict(value.ptr(), keys);
+    if (plain) return *std::move(plain);
+    const nb::dict dict = nb::borrow<nb::dict>(value);
+    const nb::list list = keys ? dict.keys() : dict.values();
+    for (nb::handle key : dict.keys()) {
+      const bool is_string = PyUnicode_Check(key.ptr()) != 0;
+      if (is_string != (type.type == DataType::kString))
+        raise(ORT_INVALID_ARGUMENT, "Input \"" + name + "\" is " + type.to_string() + ", and " +
+                                        nb::cast<std::string>(nb::repr(key)) + " is a key of its dictionary.");
+    }
+    return tensor_of_object(list, element, nullptr, name);
+  };
+  Tensor keys = side(true, type.type);
+  Tensor values = side(false, value_type);
+  return unwrap(Object::map(std::move(keys), std::move(values)));
 }
 
 ObjectRef to_object(nb::handle value, const ObjectTypeRef& type, const std::string& name) {
@@ -338,6 +448,7 @@ ObjectRef to_object(nb::handle value, const ObjectTypeRef& type, const std::stri
   }
   if (PyList_Check(value.ptr()) == 0 && PyTuple_Check(value.ptr()) == 0) raise_kind(value, type->to_string(), name);
   std::vector<ObjectRef> elements;
+  elements.reserve(nb::len(value));
   for (nb::handle element : value) elements.push_back(to_object(element, type->element, name));
   return Object::sequence(std::move(elements));
 }
@@ -408,9 +519,9 @@ std::optional<Tensor> view_of(nb::handle object, bool owned) {
 std::optional<Tensor> plain_strings_of(nb::handle object) {
   PyArrayObject* const array = as_array(object);
   const int type = PyArray_TYPE(array);
-  if ((type != NPY_OBJECT && type != NPY_UNICODE) || !PyArray_ISCARRAY_RO(array) ||
-      PyArray_NDIM(array) > Shape::kMaxRank)
-    return std::nullopt;
+  if ((type != NPY_OBJECT && type != NPY_UNICODE) || PyArray_NDIM(array) > Shape::kMaxRank) return std::nullopt;
+  // Columns of a table, mostly. A copy of the references costs less than an element at a time.
+  if (!PyArray_ISCARRAY_RO(array)) return plain_strings_of(make_array(object, nullptr));
   std::vector<std::string> texts(static_cast<size_t>(PyArray_SIZE(array)));
   if (type == NPY_OBJECT) {
     auto* const* element = static_cast<PyObject* const*>(PyArray_DATA(array));
@@ -473,6 +584,8 @@ Tensor tensor_of_object(nb::handle object, DataType tensor_type, const ObjectTyp
   if (!scalar && PyList_Check(object.ptr()) == 0 && PyTuple_Check(object.ptr()) == 0)
     raise_kind(object, "tensor(" + std::string(data_type_name(tensor_type)) + ")", name);
   if (scalar) return tensor_of_array(make_array(object, nullptr));
+  if (ListReader::reads(tensor_type))
+    if (std::optional<Tensor> plain = ListReader(tensor_type).read(object.ptr())) return *std::move(plain);
   nb::object dtype = tensor_type == DataType::kUndefined ? nb::object() : dtype_of(tensor_type);
   nb::object natural = make_array(object, nullptr);
   // Integers become floats where the model wants those; 2.5 does not become 2, and is an error of types later.

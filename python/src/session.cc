@@ -190,13 +190,22 @@ class Lease {
   }
   Lease(const Lease&) = delete;
   Lease& operator=(const Lease&) = delete;
-  ~Lease() { loaded_.idle.push_back(std::move(plain_)); }
+  ~Lease() {
+    if (holds_objects_) (void)plain_->binding.clear();
+    loaded_.idle.push_back(std::move(plain_));
+  }
   Binding& binding() { return plain_->binding; }
   RunReport& report() { return plain_->report; }
+  // Binds a value that may keep objects of the program's alive, as outputs made of it may: the idle binding does not.
+  Status bind_made(size_t input, Tensor value) {
+    holds_objects_ = true;
+    return plain_->binding.bind_input(input, std::move(value));
+  }
 
  private:
   Loaded& loaded_;
   std::unique_ptr<Loaded::Plain> plain_;
+  bool holds_objects_ = false;
 };
 
 void keep_copies(Loaded& loaded, const CopyLedger& ledger) {
@@ -222,21 +231,54 @@ bool fits(const ValueInfo& info, const Tensor& tensor) {
   return true;
 }
 
-// The run of most calls: a dictionary with an array of the right type for each input. Its inputs are used where they
-// lie, and what the arrays of its results show is memory of the run. An invalid object for all other calls, and for
-// what is wrong: the C ABI then does it, or finds the words.
+// `feed`, or a copy of it where a value is no array: reading a list may run code of the program's, which may take
+// arrays out of `feed` that are bound already.
+nb::object steady(nb::handle feed) {
+  Py_ssize_t position = 0;
+  PyObject* array = nullptr;
+  while (PyDict_Next(feed.ptr(), &position, nullptr, &array) != 0) {
+    if (is_array(array)) continue;
+    nb::object copy = nb::steal(PyDict_Copy(feed.ptr()));
+    if (!copy.is_valid()) throw nb::python_error();
+    return copy;
+  }
+  return nb::borrow(feed);
+}
+
+// The value of a list or a dictionary; nothing for other objects, and for those that the C ABI has the words for.
+std::optional<Tensor> made_of(nb::handle object, const ValueInfo& info) {
+  if (PyList_Check(object.ptr()) == 0 && PyTuple_Check(object.ptr()) == 0 && PyDict_Check(object.ptr()) == 0)
+    return std::nullopt;
+  try {
+    Tensor made = tensor_of_object(object, info.type, info.object, info.name);
+    if (info.object != nullptr || fits(info, made)) return made;
+  } catch (nb::python_error& error) {
+    if (!error.matches(PyExc_Exception)) throw;
+  }
+  return std::nullopt;
+}
+
+// The run of most calls: a dictionary with an array, or a list of the right kind, for each input. Arrays are used where
+// they lie, and what the arrays of its results show is memory of the run. An invalid object for all other calls, and
+// for what is wrong: the C ABI then does it, or finds the words.
 nb::object run_plain(Loaded& loaded, nb::handle output_names, nb::handle feed) {
   const std::span<const ValueInfo> infos = loaded.core->inputs();
   if (static_cast<size_t>(PyDict_Size(feed.ptr())) != infos.size()) return {};
+  const nb::object items = steady(feed);
   Lease lease(loaded);
   Binding& binding = lease.binding();
   Py_ssize_t position = 0;
   PyObject* name = nullptr;
   PyObject* array = nullptr;
-  for (size_t i = 0; PyDict_Next(feed.ptr(), &position, &name, &array) != 0; ++i) {
-    if (PyUnicode_Check(name) == 0 || !is_array(array)) return {};
+  for (size_t i = 0; PyDict_Next(items.ptr(), &position, &name, &array) != 0; ++i) {
+    if (PyUnicode_Check(name) == 0) return {};
     const size_t index = find_name(loaded.input_names, name, i);
     if (index == kNotFound) return {};
+    if (!is_array(array)) {
+      std::optional<Tensor> made = made_of(array, infos[index]);
+      if (!made || !lease.bind_made(index, *std::move(made)).ok()) return {};
+      continue;
+    }
     std::optional<Tensor> view =
         infos[index].type == DataType::kString ? plain_strings_of(array) : view_of(array, /*owned=*/false);
     if (!view || !fits(infos[index], *view)) return {};

@@ -93,6 +93,26 @@ TEST_F(Compile, AnAllocatorWithoutMemoryLeavesTheResultsAlone) {
   EXPECT_EQ(size + weights_size, 15u);
 }
 
+// Notes of the tools that made the model, and attributes for others.
+TEST_F(Compile, NodesKeepTheirNotesAndLists) {
+  const std::string list = w::tensors_attribute("__list", {w::raw_tensor<float>("t", 1, {1}, {3})});
+  const std::string model = w::model(w::graph({.nodes = {w::node({.op_type = "Neg",
+                                                                  .inputs = {"x"},
+                                                                  .outputs = {"y"},
+                                                                  .attributes = {list},
+                                                                  .doc_string = "the doc",
+                                                                  .metadata = {{"the key", "the value"}}})},
+                                               .inputs = {w::float_info("x")},
+                                               .outputs = {w::float_info("y")}}));
+  options_->input = w::bytes(model);
+  options_->output = path("model.onnx");
+  ASSERT_EQ(run(), "ok");
+  std::ifstream file(path("model.onnx"), std::ios::binary);
+  const std::string bytes((std::istreambuf_iterator<char>(file)), {});
+  for (const std::string& kept : {list, std::string("the doc"), std::string("the key"), std::string("the value")})
+    EXPECT_THAT(bytes, HasSubstr(kept));
+}
+
 TEST_F(Compile, APlaceOfAnotherSizeIsAnError) {
   options_->output = path("model.onnx");
   options_->initializers = InitializerFunction{

@@ -42,7 +42,8 @@ OrtStatus* ort_api::Graph_GetModelMetadata(const OrtGraph* graph, OrtModelMetada
                                           .graph_name = origin != nullptr ? origin->graph_name : graph->name,
                                           .graph_description = origin != nullptr ? origin->notes.doc_string : "",
                                           .version = info.model_version,
-                                          .has_version = info.has_model_version,
+                                          // As in ONNX Runtime, a graph that is being built has version 0.
+                                          .has_version = origin == nullptr || info.has_model_version,
                                           .custom = {info.metadata.begin(), info.metadata.end()}});
   });
 }

@@ -9,6 +9,7 @@
 #include "abi/objects/view_arguments.h"
 #include "abi/session.h"
 #include "graph/output_file.h"
+#include "graph/schema.h"
 #include "graph/writer.h"
 #include "runtime/session_impl.h"
 #include "runtime/session_model.h"
@@ -25,6 +26,17 @@ Status save(const Model& model, const std::string& path) {
   return file.commit();
 }
 
+// Other mistakes are found when the model is finished; custom operators are known then.
+Status check_operators(const Graph& graph) {
+  for (const Node& node : graph.nodes) {
+    const int opset = graph.opset(node.domain);
+    TENON_INVALID_IF(node.since_version == 0 && (opset == 0 || newest_opset(node.domain) > 0),
+                     "Node {} is of no operator that domain \"{}\" has at opset {}.", node.label(graph), node.domain,
+                     opset);
+  }
+  return {};
+}
+
 OrtStatus* editor_session(const OrtEnv* env, const OrtSessionOptions* options, const std::string& load_prefix,
                           const std::function<Result<Model>(const SessionOptions&)>& read, OrtSession** out) {
   auto session = std::make_unique<OrtSession>();
@@ -35,6 +47,9 @@ OrtStatus* editor_session(const OrtEnv* env, const OrtSessionOptions* options, c
   if (OrtStatus* bad = to_core(session->options, *session->env, core_options)) return bad;
   Result<Model> model = read(core_options);
   if (!model.ok()) return load_error(model.status(), load_prefix);
+  if (session->options.custom_op_domains.empty()) {
+    if (Status bad = check_operators(model->graph); !bad.ok()) return load_error(bad, load_prefix);
+  }
   Result<std::shared_ptr<EditedModel>> edited = EditedModel::create(*std::move(model), core_options);
   if (!edited.ok()) return load_error(edited.status(), load_prefix);
   session->main = std::make_shared<CoreSession>(*std::move(edited));
@@ -90,6 +105,8 @@ OrtStatus* model_editor_api::CreateModelEditorSession(const OrtEnv* env, const O
     std::error_code error;
     if (!std::filesystem::exists(file, error))
       return ort_error(ORT_NO_SUCHFILE, "{}Load model {} failed. File doesn't exist", prefix, file);
+    if (std::filesystem::is_directory(file, error))
+      return ort_error(ORT_INVALID_ARGUMENT, "{}The model path is a directory; a model is one file.", prefix);
     return editor_session(
         env, options, prefix, [&](const SessionOptions& core) { return read_session_model(file, core); }, out);
   });

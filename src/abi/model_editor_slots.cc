@@ -127,6 +127,12 @@ OrtStatus* model_editor_api::AddInitializerToGraph(OrtGraph* graph, const char* 
     if (one.name == name)
       return make_ort_status(ORT_INVALID_ARGUMENT,
                              "An initializer with this name has already been added to the graph.");
+  // The graph owns each of them.
+  for (const EditorInitializer& one : graph->editor_initializers)
+    if (one.value.get() == tensor)
+      return make_ort_status(ORT_INVALID_ARGUMENT,
+                             "This OrtValue pointer has already been added to the graph. Each OrtValue must only be "
+                             "added once.");
   return guarded([&]() -> OrtStatus* {
     EditorInitializer made{name, nullptr, data_is_external};
     graph->editor_initializers.reserve(graph->editor_initializers.size() + 1);

@@ -113,6 +113,24 @@ TEST_F(Updates, OfWhatIsThereAreRefused) {
   EXPECT_THAT(error(*nowhere), HasSubstr("\"nothing\" is made by no node"));
 }
 
+TEST(EditorSession, OfAnOperatorThatThereIsNotIsRefused) {
+  OrtEnv* env = nullptr;
+  ASSERT_EQ(ort_api::CreateEnv(ORT_LOGGING_LEVEL_FATAL, "editor", &env), nullptr);
+  for (const auto& [op, domain, opset] : {std::tuple("Nonsense", "", 17), std::tuple("Relu", "example.none", 0)}) {
+    const std::string bytes =
+        w::model(w::graph({.nodes = {w::node({.op_type = op, .inputs = {"x"}, .outputs = {"y"}, .domain = domain})},
+                           .inputs = {w::float_info("x")},
+                           .outputs = {w::float_info("y")}}));
+    OrtSession* session = nullptr;
+    OrtStatus* status =
+        model_editor_api::CreateModelEditorSessionFromArray(env, bytes.data(), bytes.size(), nullptr, &session);
+    ASSERT_NE(status, nullptr);
+    EXPECT_EQ(status->code, ORT_INVALID_GRAPH);
+    EXPECT_THAT(message_of(status), HasSubstr(format("has at opset {}", opset)));
+  }
+  ort_api::ReleaseEnv(env);
+}
+
 TEST(EditedModel, AnswersWhatNeedsNoEp) {
   const auto edited = EditedModel::create(*to_core(*model_of("Relu", {"x"}, "y")), {});
   ASSERT_TRUE(edited.ok());

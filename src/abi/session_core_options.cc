@@ -72,6 +72,9 @@ OrtStatus* set_dims(const OrtSessionOptions& options, SessionOptions& out) {
 
 OrtStatus* to_core(const OrtSessionOptions& options, const OrtEnv& env, SessionOptions& out) noexcept {
   return guarded([&]() -> OrtStatus* {
+    if (const int level = options.log_severity_level; level < -1 || level > ORT_LOGGING_LEVEL_FATAL)
+      return ort_error(
+          ORT_FAIL, "Invalid session log severity level. Not a valid onnxruntime::logging::Severity value: {}", level);
     if (OrtStatus* bad = set_threads(options, env, out)) return bad;
     if (OrtStatus* bad = set_dims(options, out)) return bad;
     if (options.azure_eps > 1)

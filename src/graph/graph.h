@@ -106,6 +106,7 @@ struct Attribute {
   ConstantRef tensor;
   std::shared_ptr<Graph> graph;
   ObjectTypeRef type;  // of kOther: a type, where the attribute is one
+  // Of kOther, `s` is the attribute's message without its name, where the reader keeps it for write_model().
 };
 
 struct Node {
@@ -116,6 +117,9 @@ struct Node {
   std::vector<ValueId> inputs;
   std::vector<ValueId> outputs;
   std::vector<Attribute> attributes;
+  // Documentation and metadata, as fields of the node's message, where the reader keeps them for write_model(); or
+  // null.
+  std::shared_ptr<const std::string> notes = nullptr;
 
   // Null when absent. Attributes of ops/attributes.h reads values, with the defaults of the operator's schema.
   const Attribute* find(std::string_view attribute) const;

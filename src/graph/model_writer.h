@@ -61,6 +61,16 @@ inline std::string tensor_attribute(std::string_view name, const std::string& te
 inline std::string graph_attribute(std::string_view name, const std::string& graph) {
   return attribute(name, 5, [&](auto& to) { to.add_message(proto::AttributeProto::kG, graph); });
 }
+inline std::string tensors_attribute(std::string_view name, const Texts& tensors) {
+  return attribute(name, 9, [&](auto& to) {
+    for (const std::string& tensor : tensors) to.add_message(proto::AttributeProto::kTensors, tensor);
+  });
+}
+inline std::string graphs_attribute(std::string_view name, const Texts& graphs) {
+  return attribute(name, 10, [&](auto& to) {
+    for (const std::string& graph : graphs) to.add_message(proto::AttributeProto::kGraphs, graph);
+  });
+}
 inline std::string reference_attribute(std::string_view name, int type, const std::string& of_function) {
   return attribute(name, type, [&](auto& to) { to.add_string(proto::AttributeProto::kRefAttrName, of_function); });
 }
@@ -140,6 +150,8 @@ struct NodeText {
   std::string name = "";
   std::string domain = "";
   std::string overload = "";
+  std::string doc_string = "";
+  std::vector<std::pair<std::string, std::string>> metadata = {};
 };
 inline std::string node(const NodeText& text) {
   return message([&](auto& to) {
@@ -150,6 +162,13 @@ inline std::string node(const NodeText& text) {
     for (const std::string& one : text.attributes) to.add_message(proto::NodeProto::kAttribute, one);
     if (!text.domain.empty()) to.add_string(proto::NodeProto::kDomain, text.domain);
     if (!text.overload.empty()) to.add_string(proto::NodeProto::kOverload, text.overload);
+    if (!text.doc_string.empty()) to.add_string(proto::NodeProto::kDocString, text.doc_string);
+    for (const auto& [key, value] : text.metadata) {
+      to.add_message(proto::NodeProto::kMetadata, message([&, &key = key, &value = value](auto& entry) {
+                       entry.add_string(proto::EntryProto::kKey, key);
+                       entry.add_string(proto::EntryProto::kValue, value);
+                     }));
+    }
   });
 }
 

@@ -76,7 +76,17 @@ struct GraphProto {
   };
 };
 struct NodeProto {
-  enum : uint32_t { kInput = 1, kOutput = 2, kName = 3, kOpType = 4, kAttribute = 5, kDomain = 7, kOverload = 8 };
+  enum : uint32_t {
+    kInput = 1,
+    kOutput = 2,
+    kName = 3,
+    kOpType = 4,
+    kAttribute = 5,
+    kDocString = 6,
+    kDomain = 7,
+    kOverload = 8,
+    kMetadata = 9
+  };
 };
 struct FunctionProto {
   enum : uint32_t {

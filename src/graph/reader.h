@@ -74,6 +74,9 @@ struct ReaderReplacements {
   std::map<std::string, std::span<const std::byte>> files;       // external data; copied
   bool initializers_as_inputs = false;                           // those that are listed as inputs too stay inputs
   bool all_used = false;                                         // a name that the model does not have is an error
+  // The model will be written again: nodes keep their documentation and metadata, and attributes that mean nothing
+  // here. They may be larger than the graph.
+  bool for_writing = false;
 };
 
 // In the message of every error that says that the bytes are no protobuf; adapters tell it from other errors by that.

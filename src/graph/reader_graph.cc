@@ -365,6 +365,7 @@ Status GraphReader::add_node(const NodeFields& fields, std::vector<BoundAttribut
   if (scope->call && !node.name.empty()) node.name = scope->call->prefix + "/" + node.name;
   node.op_type = fields.op_type;
   node.domain = fields.domain;
+  if (context_.replacements.for_writing) node.notes = read_node_notes(fields.message);
   node.inputs.reserve(fields.inputs.size());
   for (std::string_view name : fields.inputs) node.inputs.push_back(scope->read(name));
   node.outputs.reserve(fields.outputs.size());

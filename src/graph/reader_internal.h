@@ -74,6 +74,9 @@ struct ParsedAttribute {
 };
 Result<ParsedAttribute> read_attribute(ReadContext& context, std::string_view message);
 
+// The documentation and metadata of a NodeProto, as its fields; null for one without them.
+std::shared_ptr<const std::string> read_node_notes(std::string_view message);
+
 // FunctionProto, its nodes not read yet.
 struct Function {
   std::string_view domain, name, overload;
@@ -87,6 +90,7 @@ Result<Function> read_function(ReadContext& context, std::string_view message);
 struct NodeFields {
   std::string_view name, op_type, domain, overload;
   std::vector<std::string_view> inputs, outputs, attributes;
+  std::string_view message;
 };
 NodeFields split_node(std::string_view message);
 

@@ -1,6 +1,8 @@
 // Reads the small messages: types, attributes, functions.
+#include <algorithm>
 #include <bit>
 #include <cstring>
+#include <protozero/pbf_writer.hpp>
 
 #include "graph/proto.h"
 #include "graph/reader_internal.h"
@@ -237,6 +239,80 @@ AttributeFields split_attribute(std::string_view message) {
   return fields;
 }
 
+// The fields of a message whose numbers `keep` takes, as they are.
+template <typename Keep>
+std::string fields_of(std::string_view message, const Keep& keep) {
+  std::string kept;
+  proto::Reader reader = proto::reader(message);
+  for (size_t begin = 0; reader.next();) {
+    const uint32_t field = reader.tag();
+    reader.skip();
+    const size_t end = message.size() - reader.length();
+    if (keep(field)) kept.append(message.substr(begin, end - begin));
+    begin = end;
+  }
+  return kept;
+}
+
+std::string_view inner(std::string_view outer, uint32_t field) {
+  std::string_view found;
+  proto::Reader reader = proto::reader(outer);
+  while (reader.next(field, protozero::pbf_wire_type::length_delimited)) found = proto::text(reader.get_view());
+  return found;
+}
+
+// Whether a GraphProto reads values of its own and of `known` only.
+Result<bool> is_closed(std::string_view message, std::vector<std::string_view> known, size_t levels) {
+  if (levels == 0) return false;
+  TENON_TRY_ASSIGN(const GraphFields graph, split_graph(message));
+  known.emplace_back();  // an absent input
+  for (std::string_view input : graph.inputs) known.push_back(value_info_name(input));
+  for (std::string_view tensor : graph.initializers) known.push_back(inner(tensor, proto::TensorProto::kName));
+  for (std::string_view tensor : graph.sparse_initializers)
+    known.push_back(inner(inner(tensor, proto::SparseTensorProto::kValues), proto::TensorProto::kName));
+  std::vector<NodeFields> nodes;
+  nodes.reserve(graph.nodes.size());
+  for (std::string_view node : graph.nodes) nodes.push_back(split_node(node));
+  for (const NodeFields& node : nodes) known.insert(known.end(), node.outputs.begin(), node.outputs.end());
+  std::sort(known.begin(), known.end());
+  const auto is_known = [&](std::string_view name) { return std::binary_search(known.begin(), known.end(), name); };
+  for (std::string_view output : graph.outputs)
+    if (!is_known(value_info_name(output))) return false;
+  for (const NodeFields& node : nodes) {
+    if (!std::all_of(node.inputs.begin(), node.inputs.end(), is_known)) return false;
+    for (std::string_view attribute : node.attributes) {
+      proto::Reader reader = proto::reader(attribute);
+      while (reader.next()) {
+        const uint32_t field = reader.tag_and_type();
+        if (field != proto::bytes(proto::AttributeProto::kG) && field != proto::bytes(proto::AttributeProto::kGraphs)) {
+          reader.skip();
+          continue;
+        }
+        TENON_TRY_ASSIGN(const bool closed, is_closed(proto::text(reader.get_view()), known, levels - 1));
+        if (!closed) return false;
+      }
+    }
+  }
+  return true;
+}
+
+// The message of an attribute that means nothing here, without its name: a call of a function may give it another.
+// Nothing for graphs that read values of the graph around them, whose names may change.
+Result<std::string> unread_attribute(const ReadContext& context, std::string_view message, int64_t type) {
+  using P = proto::AttributeProto;
+  if (type == kGraphs) {
+    proto::Reader reader = proto::reader(message);
+    while (reader.next(P::kGraphs, protozero::pbf_wire_type::length_delimited)) {
+      TENON_TRY_ASSIGN(const bool closed, is_closed(proto::text(reader.get_view()), {}, context.limits.max_nesting));
+      if (!closed) return std::string();
+    }
+  }
+  std::string kept = fields_of(
+      message, [](uint32_t field) { return field != P::kName && field != P::kRefAttrName && field != P::kType; });
+  protozero::pbf_writer(kept).add_int32(P::kType, static_cast<int32_t>(type));
+  return kept;
+}
+
 Status check_string_length(const ReadContext& context, const std::string& attribute, const std::string& text) {
   if (text.size() <= context.limits.max_string_bytes) return Status();
   return resource_exhausted("A string of attribute \"{}\" has {} bytes; the limit is {}.", attribute, text.size(),
@@ -351,8 +427,20 @@ Result<ParsedAttribute> read_attribute(ReadContext& context, std::string_view me
     TENON_INVALID_IF((fields.present >> kGraph & 1) == 0, "Attribute \"{}\" lacks its graph.", attribute.name);
     parsed.graph = fields.graph;
   }
+  if (fields.reference.empty() && attribute.kind == AttributeKind::kOther) {
+    attribute.s.clear();
+    if (context.replacements.for_writing) {
+      TENON_TRY_ASSIGN(attribute.s, unread_attribute(context, message, fields.type));
+    }
+  }
   parsed.attribute = std::move(attribute);
   return parsed;
+}
+
+std::shared_ptr<const std::string> read_node_notes(std::string_view message) {
+  using P = proto::NodeProto;
+  std::string kept = fields_of(message, [](uint32_t field) { return field == P::kDocString || field == P::kMetadata; });
+  return kept.empty() ? nullptr : std::make_shared<const std::string>(std::move(kept));
 }
 
 Result<ConstantRef> read_constant_node(const ParsedAttribute& parsed) {
@@ -388,6 +476,7 @@ Result<ConstantRef> read_constant_node(const ParsedAttribute& parsed) {
 NodeFields split_node(std::string_view message) {
   using P = proto::NodeProto;
   NodeFields node;
+  node.message = message;
   proto::Reader reader = proto::reader(message);
   while (reader.next()) {
     switch (reader.tag_and_type()) {
@@ -420,12 +509,6 @@ NodeFields split_node(std::string_view message) {
 }
 
 void read_denotations(std::string_view message, ValueId id, std::vector<DimDenotation>& denotations) {
-  const auto inner = [](std::string_view outer, uint32_t field) {
-    std::string_view found;
-    proto::Reader reader = proto::reader(outer);
-    while (reader.next(field, protozero::pbf_wire_type::length_delimited)) found = proto::text(reader.get_view());
-    return found;
-  };
   const std::string_view type = inner(message, proto::ValueInfoProto::kType);
   const std::string_view shape = inner(inner(type, proto::TypeProto::kTensor), proto::TypeProto::kShape);
   proto::Reader dims = proto::reader(shape);

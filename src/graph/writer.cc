@@ -208,6 +208,7 @@ class GraphWriter {
       TENON_TRY_ASSIGN(const std::string message, attribute_bytes(node, attribute));
       to.add_message(proto::NodeProto::kAttribute, message);
     }
+    if (node.notes != nullptr) bytes += *node.notes;
     return bytes;
   }
 
@@ -251,6 +252,7 @@ class GraphWriter {
         for (const std::string& text : attribute.strings) to.add_bytes(proto::AttributeProto::kStrings, text);
         break;
       case AttributeKind::kOther:
+        if (!attribute.s.empty()) return bytes + attribute.s;
         if (attribute.type != nullptr) {
           type = kType;
           to.add_message(proto::AttributeProto::kTypeProto, type_bytes(*attribute.type));

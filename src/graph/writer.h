@@ -28,10 +28,12 @@ struct WriterOptions {
 };
 
 // The serialised ModelProto. Values without a name get one. Constants that nothing reads are left out; shapes that are
-// known travel as value_info. Strings are always in the model.
+// known travel as value_info. Strings are always in the model. Nodes keep their documentation and metadata, and
+// attributes of any kind, if the graph was read for that (ReaderReplacements::for_writing).
 // Errors: kInvalidArgument for a body that captures values of the graph around it; kUnsupported for inputs that are no
-// tensors, attributes that the reader could not keep (lists of tensors and of graphs), internal operators, and a model
-// of 2 GiB or more, which protobuf cannot hold; those of `options.place`.
+// tensors, attributes that the reader did not keep (without for_writing lists of tensors and of graphs, with it lists
+// of graphs that read values of the graph around them), internal operators, and a model of 2 GiB or more, which
+// protobuf cannot hold; those of `options.place`.
 Result<std::string> write_model(const Graph& graph, const WriterOptions& options = {});
 
 // Adds an entry to the metadata of a serialised model.

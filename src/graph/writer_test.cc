@@ -7,12 +7,19 @@
 #include <cstring>
 
 #include "base/testing.h"
+#include "graph/model_writer.h"
 #include "graph/reader.h"
 
 namespace tenon {
 namespace {
 
 using ::testing::HasSubstr;
+namespace w = model_writer;
+
+// A model as a compilation reads it.
+Result<Model> read_for_writing(const std::string& bytes) {
+  return read_model_bytes(std::as_bytes(std::span(bytes)), "", {}, {.for_writing = true});
+}
 
 Graph small_graph() {
   Graph graph;
@@ -102,6 +109,125 @@ TEST(WriteModel, KeepsTheModelsOwnWords) {
   EXPECT_EQ(model->info.doc_string, "of the model");
   EXPECT_EQ(model->notes.doc_string, "of the graph");
   EXPECT_EQ(model->info.metadata, (std::vector<std::pair<std::string, std::string>>{{"k", "v"}, {"last", ""}}));
+}
+
+// Documentation and metadata of nodes are somebody's notes on the model: exporters put the source's lines there.
+TEST(WriteModel, KeepsTheNotesOfNodes) {
+  const auto noted = [](const std::string& output) {
+    return w::node({.op_type = "Neg",
+                    .inputs = {"x"},
+                    .outputs = {output},
+                    .name = "of " + output,
+                    .doc_string = "makes " + output,
+                    .metadata = {{"line", output}, {"", ""}}});
+  };
+  const std::string body = w::graph({.nodes = {noted("z")}, .outputs = {w::float_info("z")}});
+  const std::string bytes =
+      w::model(w::graph({.nodes = {noted("y"), w::node({.op_type = "If",
+                                                        .inputs = {"c"},
+                                                        .outputs = {"r"},
+                                                        .attributes = {w::graph_attribute("then_branch", body),
+                                                                       w::graph_attribute("else_branch", body)}})},
+                         .inputs = {w::float_info("x"), w::value_info("c", w::tensor_type(9, {}))},
+                         .outputs = {w::float_info("y"), w::float_info("r")}}));
+  const auto model = read_for_writing(bytes);
+  ASSERT_TRUE(model.ok()) << model.status().to_string();
+  const auto again = read_for_writing(*write_model(model->graph));
+  ASSERT_TRUE(again.ok()) << again.status().to_string();
+  const PerNode<Node>& nodes = again->graph.nodes;
+  ASSERT_EQ(nodes.size(), 2u);
+  EXPECT_EQ(nodes[NodeId(1)].notes, nullptr);
+  const Node& inner = nodes[NodeId(1)].find("else_branch")->graph->nodes[NodeId(0)];
+  for (const auto& [node, output] : {std::pair(&nodes[NodeId(0)], "y"), std::pair(&inner, "z")}) {
+    ASSERT_NE(node->notes, nullptr);
+    EXPECT_THAT(*node->notes, HasSubstr(std::string("makes ") + output));
+    EXPECT_THAT(*node->notes, HasSubstr("line"));
+    EXPECT_THAT(noted(output), testing::EndsWith(*node->notes));
+  }
+  // Other readers do without them.
+  EXPECT_EQ(read_model_bytes(std::as_bytes(std::span(bytes)), "")->graph.nodes[NodeId(0)].notes, nullptr);
+}
+
+std::string with_attributes(const w::Texts& attributes) {
+  return w::model(w::graph({.nodes = {w::node({.op_type = "Thing",
+                                               .inputs = {"x"},
+                                               .outputs = {"y"},
+                                               .attributes = attributes,
+                                               .domain = "com.example"})},
+                            .inputs = {w::float_info("x")},
+                            .outputs = {w::float_info("y")}}),
+                  {.opsets = {w::opset("", 17), w::opset("com.example", 1)}});
+}
+
+TEST(WriteModel, KeepsAttributesThatMeanNothingToTenon) {
+  const std::string tensor = w::raw_tensor<float>("t", 1, {2}, {1, 2});
+  const std::string own = w::graph({.nodes = {w::node({.op_type = "Add", .inputs = {"a", "t"}, .outputs = {"b"}})},
+                                    .inputs = {w::float_info("a")},
+                                    .outputs = {w::float_info("b")},
+                                    .initializers = {tensor}});
+  const w::Texts attributes = {w::tensors_attribute("tensors", {tensor, tensor}), w::graphs_attribute("graphs", {own}),
+                               w::attribute("types", 14, [](auto& to) {
+                                 to.add_message(proto::AttributeProto::kTypeProtos, w::tensor_type(1, {2}));
+                               })};
+  const std::string bytes = with_attributes(attributes);
+  const auto model = read_for_writing(bytes);
+  ASSERT_TRUE(model.ok()) << model.status().to_string();
+  const Result<std::string> written = write_model(model->graph);
+  ASSERT_TRUE(written.ok()) << written.status().to_string();
+  for (const std::string& attribute : attributes) EXPECT_THAT(*written, HasSubstr(attribute));
+  EXPECT_TRUE(read_for_writing(*written).ok());
+  // Without a reader that keeps them they cannot be written.
+  const auto read = read_model_bytes(std::as_bytes(std::span(bytes)), "");
+  EXPECT_THAT(write_model(read->graph), has_status(StatusCode::kUnsupported, HasSubstr("\"tensors\"")));
+}
+
+// Values of the graph around them may have other names by now, or not be there.
+TEST(WriteModel, ListsOfGraphsThatReadOthersValuesAreRefused) {
+  const std::string reads = w::node({.op_type = "Neg", .inputs = {"x"}, .outputs = {"b"}});
+  const std::string open = w::graph({.nodes = {reads}, .outputs = {w::float_info("b")}});
+  const std::string nested = w::graph(
+      {.nodes = {w::node({.op_type = "Other", .outputs = {"b"}, .attributes = {w::graph_attribute("g", open)}})},
+       .outputs = {w::float_info("b")}});
+  const std::string passes = w::graph({.nodes = {}, .outputs = {w::float_info("x")}});
+  for (const std::string& graph : {open, nested, passes}) {
+    const auto model = read_for_writing(with_attributes({w::graphs_attribute("graphs", {graph})}));
+    ASSERT_TRUE(model.ok()) << model.status().to_string();
+    EXPECT_THAT(write_model(model->graph), has_status(StatusCode::kUnsupported, HasSubstr("\"graphs\"")));
+  }
+  const std::string around = w::graph(
+      {.nodes = {w::node({.op_type = "Other", .outputs = {"b"}, .attributes = {w::graph_attribute("g", open)}})},
+       .inputs = {w::float_info("x")},
+       .outputs = {w::float_info("b")}});
+  const auto model = read_for_writing(with_attributes({w::graphs_attribute("graphs", {around})}));
+  EXPECT_TRUE(write_model(model->graph).ok());
+}
+
+// The attribute has the name that the function's body gives it.
+TEST(WriteModel, AListThatAFunctionIsCalledWithHasTheBodysName) {
+  const std::string tensor = w::raw_tensor<float>("t", 1, {2}, {1, 2});
+  const std::string call = w::node({.op_type = "F",
+                                    .inputs = {"x"},
+                                    .outputs = {"y"},
+                                    .attributes = {w::tensors_attribute("given", {tensor})},
+                                    .domain = "f"});
+  const std::string function =
+      w::function({.name = "F",
+                   .domain = "f",
+                   .inputs = {"a"},
+                   .outputs = {"b"},
+                   .nodes = {w::node({.op_type = "Thing",
+                                      .inputs = {"a"},
+                                      .outputs = {"b"},
+                                      .attributes = {w::reference_attribute("list", 9, "given")},
+                                      .domain = "com.example"})},
+                   .attributes = {"given"},
+                   .opsets = {w::opset("com.example", 1)}});
+  const std::string bytes =
+      w::model(w::graph({.nodes = {call}, .inputs = {w::float_info("x")}, .outputs = {w::float_info("y")}}),
+               {.opsets = {w::opset("", 17), w::opset("f", 1), w::opset("com.example", 1)}, .functions = {function}});
+  const auto model = read_for_writing(bytes);
+  ASSERT_TRUE(model.ok()) << model.status().to_string();
+  EXPECT_THAT(*write_model(model->graph), HasSubstr(w::tensors_attribute("list", {tensor})));
 }
 
 TEST(WriteModel, NamesThePlacesOfInitializers) {

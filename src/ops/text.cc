@@ -11,17 +11,16 @@ namespace {
 
 constexpr std::string_view kBlanks = " \t\n\r\f\v";
 
-std::vector<std::string_view> split_at_blanks(std::string_view text, int64_t most_splits) {
-  std::vector<std::string_view> parts;
-  while (true) {
+void split_at_blanks(std::string_view text, int64_t most_splits, std::vector<std::string_view>& parts) {
+  for (int64_t splits = 0;; ++splits) {
     const size_t begin = text.find_first_not_of(kBlanks);
-    if (begin == std::string_view::npos) return parts;
+    if (begin == std::string_view::npos) return;
     text.remove_prefix(begin);
     const size_t end = text.find_first_of(kBlanks);
-    if (end == std::string_view::npos || std::ssize(parts) >= most_splits) {
+    if (end == std::string_view::npos || splits >= most_splits) {
       // The last part keeps the blanks within it.
       parts.push_back(text.substr(0, text.find_last_not_of(kBlanks) + 1));
-      return parts;
+      return;
     }
     parts.push_back(text.substr(0, end));
     text.remove_prefix(end);
@@ -36,14 +35,13 @@ StringSplitDesc read_string_split(const Node& node) {
           .most_splits = attributes.find_integer("maxsplit").value_or(INT64_MAX)};
 }
 
-std::vector<std::string_view> split_text(std::string_view text, const StringSplitDesc& desc) {
+void split_text(std::string_view text, const StringSplitDesc& desc, std::vector<std::string_view>& parts) {
   const int64_t most_splits = desc.most_splits < 0 ? INT64_MAX : desc.most_splits;
-  if (desc.delimiter.empty()) return split_at_blanks(text, most_splits);
-  std::vector<std::string_view> parts;
-  while (true) {
-    const size_t end = std::ssize(parts) >= most_splits ? std::string_view::npos : text.find(desc.delimiter);
+  if (desc.delimiter.empty()) return split_at_blanks(text, most_splits, parts);
+  for (int64_t splits = 0;; ++splits) {
+    const size_t end = splits >= most_splits ? std::string_view::npos : text.find(desc.delimiter);
     parts.push_back(text.substr(0, end));
-    if (end == std::string_view::npos) return parts;
+    if (end == std::string_view::npos) return;
     text.remove_prefix(end + desc.delimiter.size());
   }
 }

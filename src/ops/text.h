@@ -19,8 +19,8 @@ struct StringSplitDesc {
   int64_t most_splits = INT64_MAX;
 };
 StringSplitDesc read_string_split(const Node& node);
-// The parts of `text`, which they are views of.
-std::vector<std::string_view> split_text(std::string_view text, const StringSplitDesc& desc);
+// Adds the parts of `text`, which they are views of, to `parts`.
+void split_text(std::string_view text, const StringSplitDesc& desc, std::vector<std::string_view>& parts);
 
 enum class CaseChange : uint8_t { kNone, kLower, kUpper };
 struct StringNormalizerDesc {

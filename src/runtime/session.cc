@@ -53,6 +53,8 @@ Result<ReaderReplacements> replacements_of(const SessionOptions& options) {
   replacements.files = options.external_files;
   replacements.initializers_as_inputs = options.initializers_as_inputs;
   replacements.all_used = !options.ignore_unknown_names;
+  const auto writes = options.config.find("ep.context_enable");
+  replacements.for_writing = writes != options.config.end() && writes->second == "1";
   return replacements;
 }
 

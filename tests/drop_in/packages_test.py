@@ -118,6 +118,18 @@ def test_kreuzberg(packages, models, tmp_path, monkeypatch):
     np.testing.assert_allclose(ours["embeddings"], theirs["embeddings"], atol=1e-5)
 
 
+def test_ocrust(packages, models, monkeypatch):
+    """A program in Rust whose crate ort loads the library that ORT_DYLIB_PATH names: it reads the page of the demo's picture."""
+    monkeypatch.setenv("ORT_DYLIB_PATH", str(stock.library()))
+    theirs = drive("drive_ocrust.py", models, packages)
+    monkeypatch.setenv("ORT_DYLIB_PATH", str(LIBRARY))
+    ours = drive("drive_ocrust.py", models, packages)
+    assert_only_library(theirs, stock.library())
+    assert_only_library(ours, LIBRARY)
+    assert "A tenon fits its mortise without glue" in theirs["text"]
+    assert ours["text"] == theirs["text"]
+
+
 def test_command_line_programs_of_sherpa_onnx(packages, models, tmp_path):
     """Executables that are linked with libonnxruntime.so: voice detection, recognition, text to speech, and a denoiser with state."""
     write_wave(tmp_path / "in.wav", signals.signal())

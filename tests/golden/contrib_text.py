@@ -1,4 +1,4 @@
-"""Tokenizer, MurmurHash3, and the way through a matrix of costs."""
+"""Tokenizer, TfIdfVectorizer, StringSplit, MurmurHash3, and the way through a matrix of costs."""
 import numpy as np
 
 from contrib_problems import problem
@@ -30,7 +30,37 @@ def problems():
     for shape in ((1, 1), (5, 9), (1, 7, 4), (30, 22), (1, 6), (6, 1)):
         found.append(problem("DynamicTimeWarping", [rng.uniform(-1, 1, shape).astype(np.float32)], title="random"))
         found.append(problem("DynamicTimeWarping", [rng.integers(0, 2, shape).astype(np.float32)], title="equal costs"))
+    found.extend(tf_idf(rng))
+    parts = np.array([["a,b,,c d", "x", ",", "one, two, three"], ["no", " a  b ", "x, y,z,", "é,漢 字"]], dtype=object)
+    for delimiter in (None, "", ",", ", ", " "):
+        for most in (None, 0, 1, 2, 9):
+            for x in (parts, parts[0], parts[:, :1]):
+                found.append(problem("StringSplit", [x], 2, domain="", delimiter=delimiter, maxsplit=most, dynamic=most == 1))
     return found
+
+
+def tf_idf(rng):
+    """N-grams of characters and of words: of one byte and of more, in the pool and not in it, more than a small table holds."""
+    letters = list("abcdefghé漢")
+    pool = {1: letters, 2: [a + " " + b for a in letters for b in letters if (ord(a) + ord(b)) % 3], 3: ["a b c", "é 漢 a", "h h h"]}
+    for split, words in (("characters", letters + ["z", "ü", "#", ""]), ("words", ["alpha", "beta", "gamma", "a", "é", "not there"])):
+        known = {n: [gram.split(" ") for gram in grams] for n, grams in pool.items()}
+        if split == "words":
+            known = {1: [[w] for w in words[:-1]], 2: [[a, b] for a in words[:-1] for b in words[:-1]], 3: [["alpha", "a", "é"]]}
+        for numbers in (False, True):
+            index = {word: 7 * number - 3 for number, word in enumerate(words)}
+            flat = [index[word] if numbers else word for n in (1, 2, 3) for gram in known[n] for word in gram]
+            starts = np.cumsum([0] + [len(known[n]) * n for n in (1, 2)]).tolist()
+            grams = sum(len(known[n]) for n in (1, 2, 3))
+            for least, most, skip in ((1, 1, 0), (1, 2, 0), (2, 2, 3), (1, 3, 1), (3, 3, 2)):
+                for mode in ("TF", "IDF", "TFIDF"):
+                    text = rng.choice(np.array(words, dtype=object), (3, 40))
+                    x = np.vectorize(index.get, otypes=[np.int64])(text) if numbers else text
+                    attributes = {"pool_int64s" if numbers else "pool_strings": flat}
+                    found = problem("TfIdfVectorizer", [x], domain="", title=split, min_gram_length=least, max_gram_length=most, max_skip_count=skip, mode=mode,
+                                    ngram_counts=starts, ngram_indexes=rng.permutation(grams).tolist(),
+                                    weights=rng.uniform(0.5, 2, grams).astype(np.float32).tolist(), **attributes)
+                    yield found
 
 
 def tokenizer(x, title="", **attributes):

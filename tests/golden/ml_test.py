@@ -109,6 +109,12 @@ def add_maps(to):
     strings = {"b": 2.5, "a": 1.0, "z": -4.0}
     to.add("strings", "DictVectorizer", [strings], [TensorProto.FLOAT], types=[map_type(TensorProto.STRING, TensorProto.FLOAT)], string_vocabulary=["a", "c", "b"])
     to.add("integers", "DictVectorizer", [{1: 2.5, 9: 1.0}], [TensorProto.FLOAT], types=[map_type(TensorProto.INT64, TensorProto.FLOAT)], int64_vocabulary=[9, 2, 1])
+    # A word that is there twice, keys that are not there, and enough of both to be looked up.
+    many = {f"key {number}": float(number) for number in range(0, 300, 2)}
+    to.add("many strings", "DictVectorizer", [many], [TensorProto.FLOAT], types=[map_type(TensorProto.STRING, TensorProto.FLOAT)],
+           string_vocabulary=["key 4", *(f"key {number}" for number in range(0, 200)), "key 4"])
+    to.add("integers twice", "DictVectorizer", [{1: 2.5, -9: 1.0, 10**12: 4.0}], [TensorProto.FLOAT],
+           types=[map_type(TensorProto.INT64, TensorProto.FLOAT)], int64_vocabulary=[-9, 2, 1, 10**12, 1])
     for cast, kind in (("TO_FLOAT", TensorProto.FLOAT), ("TO_INT64", TensorProto.INT64)):
         for form in ("DENSE", "SPARSE"):
             to.add(f"{cast} {form}", "CastMap", [{3: 2.0, 1: 7.0}], [kind], types=[map_type(TensorProto.INT64, TensorProto.FLOAT)], cast_to=cast, map_form=form, max_map=5)

@@ -1,8 +1,10 @@
 """InferenceSession, its options and its errors, beside onnxruntime's package where both answer alike."""
 import collections
-import pickle
+import gc
 import pathlib
+import pickle
 import warnings
+import weakref
 
 import numpy as np
 import pytest
@@ -113,6 +115,83 @@ def test_the_text_of_an_object_may_change_the_feed():
     assert session.run(None, feed)[0].tolist() == ["a", "made"]
 
 
+@pytest.mark.parametrize("x", [np.array([TEXTS, TEXTS[::-1]], order="F"), np.array([TEXTS, TEXTS[::-1]], object, order="F"),
+                               np.array([TEXTS, TEXTS[::-1]], object).T, [TEXTS, TEXTS[::-1]], [["a"], ["b"]]],
+                         ids=["U by columns", "objects by columns", "turned", "lists", "a column"])
+def test_tables_of_strings_pass(x):
+    ours, theirs = both(models.one_node("Identity", models.STRING, ["n", "m"]), {"x": x})
+    assert same(ours, theirs)
+
+
+def test_tuples_are_lists():
+    y, = tenon.InferenceSession(models.one_node("Identity", models.STRING, ["n", "m"])).run(None, {"x": (tuple(TEXTS), TEXTS)})
+    assert y.tolist() == [TEXTS, TEXTS]
+
+
+@pytest.mark.parametrize("dtype, x", [
+    ("float32", [[1.5, -2.0], [float("inf"), 1e-50]]), ("float32", ((1, 2.5), [3, 4])), ("float64", [[1.5, 2.5]]),
+    ("int64", [[1, -2], [2**62, 4]]), ("float32", [[True, False]]), ("int64", [[True, 2]]), ("float32", [[np.float32(3), 2.0]]),
+    ("float32", [[[1.0, 2.0]], np.ones((1, 2))])])
+def test_lists_of_numbers_pass(dtype, x):
+    shape = ["n", 2] if np.ndim(x) == 2 else ["n", 1, 2]
+    model = models.one_node("Identity", helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), shape)
+    y, = tenon.InferenceSession(model).run(None, {"x": x})
+    assert y.dtype == dtype and np.array_equal(y, np.array(x, dtype))
+
+
+def test_lists_that_are_no_tensor_are_errors():
+    session = tenon.InferenceSession(models.one_node("Identity", models.INT64, ["n", 2]))
+    endless = []
+    endless.append(endless)
+    for x, kind in (([[1, 2], [3]], ValueError), ([[1, 2], 3], ValueError), ([[1, 2**63]], tenon.InvalidArgument),
+                    ([[1.5, 2]], tenon.InvalidArgument), ([[1] * 1000] + [[1]] * 10**6, ValueError), (endless, Exception)):
+        with pytest.raises(kind):
+            session.run(None, {"x": x})
+
+
+def test_reading_a_list_may_change_the_feed():
+    """numpy runs the program's code for an element, which here drops the array that is bound already."""
+    class Row:
+        def __array__(self, dtype=None, copy=None):
+            if "x" in feed:
+                feed.clear()
+                kept.extend(np.full((2048, 2), 7, np.float32) for _ in range(8))  # where the array was
+            return np.array([1, 2], np.float32)
+
+    kept = []
+    session = tenon.InferenceSession(models.insert())
+    feed = {"x": np.ones((2048, 2), np.float32), "s": [[Row()]]}
+    result, = session.run(None, feed)
+    assert result[0].tolist() == [[1, 2]] and np.array_equal(result[1], np.ones((2048, 2)))
+
+
+def test_a_session_keeps_no_list_of_arrays_after_the_run():
+    class Array(np.ndarray):
+        pass
+
+    x = X.copy().view(Array)
+    alive = weakref.ref(x)
+    session = tenon.InferenceSession(models.insert())
+    del session.run(None, {"s": [x], "x": X})[:]
+    with pytest.raises(tenon.InvalidArgument):
+        session.run(None, {"s": [x], "x": X.astype(np.int32)})
+    del x
+    gc.collect()
+    assert alive() is None
+
+
+def test_an_interrupt_while_a_list_is_read_ends_the_call():
+    class Row:
+        def __array__(self, dtype=None, copy=None):
+            calls.append(1)
+            raise KeyboardInterrupt
+
+    calls = []
+    with pytest.raises(KeyboardInterrupt):
+        tenon.InferenceSession(models.one_node("Neg")).run(None, {"x": [Row()]})
+    assert len(calls) == 1
+
+
 def test_bytes_are_strings_of_utf8():
     for x in (np.array(["bé".encode()]), np.array(["bé".encode()], object)):
         y, = tenon.InferenceSession(models.one_node("Identity", models.STRING, ["n"])).run(None, {"x": x})
@@ -144,8 +223,11 @@ def test_a_dictionary_is_a_map_with_the_models_types():
     assert session.run(None, {"x": {"a": 2, "c": 5}})[0].tolist() == [[2, 0]]
     with pytest.raises(tenon.InvalidArgument, match="1 is a key"):
         session.run(None, {"x": {1: 2}})
+    assert session.run(None, {"x": {}})[0].tolist() == [[0, 0]]
     with pytest.raises(tenon.InvalidArgument):
         session.run(None, {"x": {"a": 2.5}})  # no silent 2
+    with pytest.raises(OverflowError):
+        session.run(None, {"x": {"a": 2**63}})
 
 
 def test_an_optional_may_be_none_or_missing():

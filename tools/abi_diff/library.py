@@ -18,7 +18,9 @@ ROOM = {"out_new", "out_borrowed", "out_text", "out_allocated_text", "out_number
         "out_allocated_values", "out_allocated_texts"}
 # An argument of these functions belongs to another object once they have succeeded.
 TAKEN_OVER = {("AddNodeToGraph", "node"), ("AddGraphToModel", "graph"), ("SetGraphInputs", "inputs"), ("SetGraphOutputs", "outputs"),
-              ("AddInitializerToGraph", "tensor"), ("CreateNode", "attributes"), ("CreateTensorWithDataAndDeleterAsOrtValue", "p_data")}
+              ("AddInitializerToGraph", "tensor"), ("CreateTensorWithDataAndDeleterAsOrtValue", "p_data")}
+# And these are copied and released: both libraries would read memory that is gone.
+USED_UP = {("CreateNode", "attributes")}
 
 
 def width(base):
@@ -188,6 +190,9 @@ class Library:
                     results[parameter.name] = value
         if ok:
             for parameter, argument in zip(function.parameters, arguments):
+                if (name, parameter.name) in USED_UP and isinstance(argument, dict):
+                    for one in argument.get("objects", []):
+                        self.drop(one)
                 if (name, parameter.name) in TAKEN_OVER and isinstance(argument, dict):
                     for one in [argument["object"]] if "object" in argument else argument.get("objects", []):
                         if one in self.objects:  # stays there for its readers, but is released by its new owner

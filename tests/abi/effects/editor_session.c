@@ -215,7 +215,12 @@ static void orders(void) {
 static void loads(void) {
   OrtSession* session = (OrtSession*)1;
   EDIT(CreateModelEditorSession(env, "nothing.onnx", options, &session));
+  EDIT(CreateModelEditorSession(env, ".", options, &session));
   EDIT(CreateModelEditorSessionFromArray(env, "junk", 4, options, &session));
+  CALL(SetSessionLogSeverityLevel(options, 5));
+  EDIT(CreateModelEditorSessionFromArray(env, model.data, model.size, options, &session));
+  CALL(CreateSessionFromArray(env, model.data, model.size, options, &session));
+  CALL(SetSessionLogSeverityLevel(options, 4));
   EDIT(CreateModelEditorSessionFromArray(env, model.data, 0, options, &session));
   if (EDIT(CreateModelEditorSessionFromArray(env, model.data, model.size, NULL, &session))) {
     EDIT(FinalizeModelEditorSession(session, options, NULL));

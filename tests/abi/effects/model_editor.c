@@ -92,6 +92,8 @@ static OrtGraph* make_graph(void) {
   OrtAllocator* allocator = NULL;
   OrtMemoryInfo* memory = NULL;
   OrtValue *c = NULL, *d = NULL;
+  OrtModelMetadata* metadata = NULL;
+  int64_t version = -1;
   static float kept[3] = {2, 3, 4};
   float* data = NULL;
   MUST(GetAllocatorWithDefaultOptions(&allocator));
@@ -110,6 +112,11 @@ static OrtGraph* make_graph(void) {
                                       &d));
   EDIT(AddInitializerToGraph(graph, "c", c, false));
   EDIT(AddInitializerToGraph(graph, "d", d, false));
+  EDIT(AddInitializerToGraph(graph, "d again", d, false));
+  CALL(Graph_GetModelMetadata(graph, &metadata));
+  CALL(ModelMetadataGetVersion(metadata, &version));
+  printf("  version %lld\n", (long long)version);
+  api->ReleaseModelMetadata(metadata);
   EDIT(AddNodeToGraph(graph, node("Mul", "", "mul", mul_in, 2, mul_out, 1)));
   EDIT(AddNodeToGraph(graph, node("Add", "", "add", add_in, 2, add_out, 1)));
   api->ReleaseMemoryInfo(memory);

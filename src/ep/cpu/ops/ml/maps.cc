@@ -5,6 +5,7 @@
 #include <numeric>
 #include <utility>
 
+#include "ep/cpu/ops/ml/places.h"
 #include "ep/cpu/ops/sequence/objects.h"
 #include "ops/attributes.h"
 #include "ops/ml.h"
@@ -52,27 +53,41 @@ Result<RefImpl> make_dict_vectorizer(RefNode& node) {
                    strings.size(), integers.size());
   const auto words = static_cast<int64_t>(strings.size() + integers.size());
   TENON_TRY(require_output(node, 0, Shape{1, words}));
+  const bool by_text = !strings.empty();
+  const FindPlaces find = by_text ? find_texts(strings, SameKeys::kFirst) : find_integers(integers, SameKeys::kFirst);
+  // A word that is in the vocabulary twice has its value twice.
+  std::vector<int64_t> first(words);
+  if (by_text) {
+    const TextPlaces places(strings, SameKeys::kFirst);
+    std::ranges::transform(strings, first.begin(), [&](const std::string& word) { return places.find(word); });
+  } else {
+    find(integers.data(), 0, words, first.data());
+  }
   RefImpl impl;
-  impl.run = [words, type = output_spec(node, 0).type,
-              strings = std::vector<std::string>(strings.begin(), strings.end()),
-              integers = std::vector<int64_t>(integers.begin(), integers.end())](KernelContext& context) -> Status {
+  impl.run = [by_text, find, first = std::move(first),
+              type = output_spec(node, 0).type](KernelContext& context) -> Status {
     TENON_TRY_ASSIGN(const Object* map, input_map(context));
     const Tensor& keys = map->elements()[0]->as_tensor();
     const Tensor& values = map->elements()[1]->as_tensor();
-    const DataType key_type = strings.empty() ? DataType::kInt64 : DataType::kString;
+    const DataType key_type = by_text ? DataType::kString : DataType::kInt64;
     TENON_INVALID_IF(keys.type() != key_type || values.type() != type,
                      "The map is from {} to {}, and DictVectorizer wants {} and {}.", data_type_name(keys.type()),
                      data_type_name(values.type()), data_type_name(key_type), data_type_name(type));
+    const int64_t count = keys.shape()[0];
+    std::vector<int64_t> places(count), key_of(first.size(), -1);
+    find(keys.data(), 0, count, places.data());
+    // Backwards: of equal keys the first one counts.
+    for (int64_t k = count - 1; k >= 0; --k)
+      if (places[k] >= 0) key_of[places[k]] = k;
     const size_t bytes = data_type_size(type);
-    std::memset(context.outputs[0], 0, words * bytes);
-    for (int64_t word = 0; word < words; ++word) {
-      for (int64_t k = 0; k < keys.shape()[0]; ++k) {
-        const bool same =
-            strings.empty() ? keys.data_as<int64_t>()[k] == integers[word] : text_at(keys, k) == strings[word];
-        if (!same) continue;
-        std::memcpy(context.output<std::byte>(0) + word * bytes, values.data_as<std::byte>() + k * bytes, bytes);
-        break;
+    auto* y = context.output<std::byte>(0);
+    for (const int64_t word : first) {
+      if (key_of[word] < 0) {
+        std::memset(y, 0, bytes);
+      } else {
+        std::memcpy(y, values.data_as<std::byte>() + key_of[word] * bytes, bytes);
       }
+      y += bytes;
     }
     return {};
   };

@@ -30,8 +30,13 @@ char32_t changed(char32_t code, CaseChange change) {
 
 std::string change_case(std::string_view text, CaseChange change) {
   if (change == CaseChange::kNone) return std::string(text);
-  std::string result;
-  result.reserve(text.size());
+  // Bytes of ASCII change where they are.
+  std::string result(text);
+  size_t ascii = 0;
+  for (; ascii < result.size() && static_cast<unsigned char>(result[ascii]) < 0x80; ++ascii)
+    result[ascii] = static_cast<char>(changed(static_cast<unsigned char>(result[ascii]), change));
+  result.resize(ascii);
+  text.remove_prefix(ascii);
   while (!text.empty()) {
     const CodePoint point = next_code_point(text);
     if (point.valid) {

@@ -91,25 +91,29 @@ Result<RefImpl> make_split(RefNode& node) {
     TENON_TRY_ASSIGN(RunObjects * objects, run_objects(context));
     const auto* texts = context.input<TextAddress>(0);
     const int64_t count = x.element_count();
-    std::vector<std::vector<std::string_view>> parts(count);
+    std::vector<std::string_view> parts;  // of all texts
+    std::vector<size_t> ends(count);
     size_t most = 0;
     for (int64_t i = 0; i < count; ++i) {
-      parts[i] = split_text(text_of(texts[i]), desc);
-      most = std::max(most, parts[i].size());
+      const size_t begin = parts.size();
+      split_text(text_of(texts[i]), desc, parts);
+      ends[i] = parts.size();
+      most = std::max(most, ends[i] - begin);
     }
     Shape shape = x;
     shape.push_back(static_cast<int64_t>(most));
     TENON_TRY_ASSIGN(void* const y, open_output(context, parts_spec, 0, shape));
     TENON_TRY_ASSIGN(void* const counts, open_output(context, counts_spec, 1, x));
-    for (int64_t i = 0; i < count; ++i) {
-      if (counts != nullptr) static_cast<int64_t*>(counts)[i] = std::ssize(parts[i]);
-      if (y == nullptr) continue;
-      TextAddress* row = static_cast<TextAddress*>(y) + i * most;
-      const std::span<std::string> made = objects->add_texts(parts[i].size());
-      for (size_t p = 0; p < most; ++p) {
-        row[p] = p < parts[i].size() ? &made[p] : nullptr;
-        if (p < parts[i].size()) made[p] = parts[i][p];
+    const std::span<std::string> made = objects->add_texts(y == nullptr ? 0 : parts.size());
+    for (size_t p = 0; p < made.size(); ++p) made[p].assign(parts[p]);
+    auto* row = static_cast<TextAddress*>(y);
+    for (size_t i = 0, p = 0; i < ends.size(); ++i) {
+      const size_t number = ends[i] - p;
+      if (counts != nullptr) static_cast<int64_t*>(counts)[i] = static_cast<int64_t>(number);
+      if (row != nullptr) {
+        for (size_t k = 0; k < most; ++k) *row++ = k < number ? &made[p + k] : nullptr;
       }
+      p = ends[i];
     }
     return {};
   };

@@ -1,6 +1,7 @@
 #include "ep/cpu/ops/text/regex.h"
 
 #include <algorithm>
+#include <deque>
 
 #include "ep/cpu/ops/text/code_points.h"
 
@@ -94,6 +95,53 @@ void Regex::find_repeated_class() {
   for (char32_t code = 0; code < 128; ++code) repeated_ascii_[code] = is_in(first, code);
 }
 
+void Regex::make_table() {
+  // A row takes a look at each state for each character, when a model is loaded.
+  constexpr size_t kMostStates = 256, kMostRows = 64;
+  if (repeated_ || program_.size() > kMostStates ||
+      std::ranges::any_of(program_, [](const Instruction& one) { return one.op == Op::kAssert; }))
+    return;
+  std::deque<std::vector<uint32_t>> sets;  // stay where they are while others are added
+  const auto row_of = [&](std::vector<uint32_t> pending) {
+    std::vector<bool> seen(program_.size());
+    std::vector<uint32_t> set;
+    while (!pending.empty()) {
+      const uint32_t at = pending.back();
+      pending.pop_back();
+      if (seen[at]) continue;
+      seen[at] = true;
+      const Instruction& one = program_[at];
+      if (one.op == Op::kRanges || one.op == Op::kMatch) set.push_back(at);
+      if (one.op == Op::kJump || one.op == Op::kSplit) pending.push_back(one.next);
+      if (one.op == Op::kSplit) pending.push_back(one.other);
+    }
+    std::sort(set.begin(), set.end());
+    const auto found = std::find(sets.begin(), sets.end(), set);
+    const auto row = static_cast<uint8_t>(found - sets.begin());
+    if (found == sets.end()) sets.push_back(std::move(set));
+    return row;
+  };
+  row_of({start_});
+  for (size_t row = 0; row < sets.size(); ++row) {
+    if (sets.size() > kMostRows) return table_.clear();
+    const std::vector<uint32_t>& set = sets[row];
+    StateRow made;
+    std::vector<uint32_t> before;
+    uint8_t next_row = kNoRow;
+    for (char32_t code = 0; code < made.next.size(); ++code) {
+      std::vector<uint32_t> next;
+      for (uint32_t state : set)
+        if (program_[state].op == Op::kRanges && is_in(program_[state], code)) next.push_back(program_[state].next);
+      // Most characters lead where their neighbour does.
+      if (next != before) next_row = next.empty() ? kNoRow : row_of(next);
+      made.next[code] = next_row;
+      before = std::move(next);
+    }
+    made.matches = std::ranges::any_of(set, [&](uint32_t state) { return program_[state].op == Op::kMatch; });
+    table_.push_back(made);
+  }
+}
+
 bool Regex::full_match(std::string_view text) const { return longest_match(text, 0) == text.size(); }
 
 std::optional<size_t> Regex::longest_match(std::string_view text, size_t begin) const {
@@ -105,6 +153,18 @@ std::optional<size_t> Regex::longest_match(std::string_view text, size_t begin) 
       end += point.length;
     }
     return count < least_ ? std::nullopt : std::optional(end - begin);
+  }
+  if (!table_.empty()) {
+    std::optional<size_t> longest;
+    const StateRow* row = &table_[0];
+    for (size_t end = begin;; ++end) {
+      if (row->matches) longest = end - begin;
+      if (end == text.size()) return longest;
+      const auto byte = static_cast<unsigned char>(text[end]);
+      if (byte >= row->next.size()) break;  // the states read other characters
+      if (row->next[byte] == kNoRow) return longest;
+      row = &table_[row->next[byte]];
+    }
   }
   StateSet now(program_.size()), next(program_.size());
   std::vector<uint32_t> pending;

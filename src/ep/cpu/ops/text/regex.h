@@ -9,6 +9,7 @@
 // Threads: a Regex never changes.
 #pragma once
 
+#include <array>
 #include <bitset>
 #include <cstdint>
 #include <optional>
@@ -49,6 +50,9 @@ class Regex {
   friend class RegexCompiler;
   // Looks whether the program is a class some times or more ([a-z0-9]+): such text is read without states.
   void find_repeated_class();
+  // Follows the sets of states that texts of ASCII lead through, where no assertion counts and there are few of them:
+  // such texts are then matched by a look into a table for each character.
+  void make_table();
   bool is_in(const Instruction& ranges, char32_t code) const;
 
   std::vector<Instruction> program_;
@@ -57,6 +61,12 @@ class Regex {
   std::optional<Instruction> repeated_;  // that class
   size_t least_ = 0;                     // so many times
   std::bitset<128> repeated_ascii_;
+  struct StateRow {
+    bool matches = false;
+    std::array<uint8_t, 128> next{};  // by the character: the number of a row, or kNoRow
+  };
+  static constexpr uint8_t kNoRow = 255;
+  std::vector<StateRow> table_;  // empty: none was made
 };
 
 }  // namespace tenon::cpu::ref

@@ -138,6 +138,7 @@ class RegexCompiler {
     const uint32_t match = add({.op = Regex::Op::kMatch});
     TENON_TRY_ASSIGN(regex_.start_, write(whole, match));
     regex_.find_repeated_class();
+    regex_.make_table();
     return std::move(regex_);
   }
 

@@ -1,5 +1,7 @@
 // Tokenizer of com.microsoft: the words of texts, between separators or by an expression.
 #include <algorithm>
+#include <array>
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -32,6 +34,7 @@ struct Tokens {
   Words words(std::string_view text) const {
     Words found;
     if (characters) {
+      found.reserve(text.size());
       for (; !text.empty(); text.remove_prefix(found.back().size()))
         found.push_back(text.substr(0, next_code_point(text).length));
       return found;
@@ -99,13 +102,23 @@ Result<Tokens> read_tokenizer(const Node& node) {
   return tokens;
 }
 
+// The texts of ASCII's characters: where each character is a token, its places share one text.
+using AsciiTexts = std::array<std::string, 128>;
+bool is_ascii(std::string_view word) { return static_cast<unsigned char>(word[0]) < 128; }
+std::shared_ptr<const AsciiTexts> ascii_texts() {
+  auto made = std::make_shared<AsciiTexts>();
+  for (size_t code = 0; code < made->size(); ++code) (*made)[code].assign(1, static_cast<char>(code));
+  return made;
+}
+
 Result<RefImpl> make_tokenizer(RefNode& node) {
   TENON_TRY(require_inputs(node, 1));
   const Shape& x = node.inputs[0].shape;
   TENON_INVALID_IF(x.rank() != 1 && x.rank() != 2, "Tokenizer takes [C] or [N,C], not {}.", x.to_string());
   TENON_TRY_ASSIGN(Tokens tokens, read_tokenizer(*node.node));
+  const std::shared_ptr<const AsciiTexts> ascii = tokens.characters ? ascii_texts() : nullptr;
   RefImpl impl;
-  impl.run = [x, tokens = std::move(tokens), spec = output_spec(node, 0)](KernelContext& context) -> Status {
+  impl.run = [x, tokens = std::move(tokens), ascii, spec = output_spec(node, 0)](KernelContext& context) -> Status {
     const auto* const texts = context.input<TextAddress>(0);
     const int64_t count = x.element_count();
     std::vector<Words> all(static_cast<size_t>(count));
@@ -113,7 +126,10 @@ Result<RefImpl> make_tokenizer(RefNode& node) {
       for (int64_t i = begin; i < end; ++i) all[static_cast<size_t>(i)] = tokens.words(text_of(texts[i]));
     });
     size_t most = 0, words = 0;
-    for (const Words& row : all) most = std::max(most, row.size()), words += row.size();
+    for (const Words& row : all) {
+      most = std::max(most, row.size());
+      words += ascii == nullptr ? row.size() : row.size() - std::ranges::count_if(row, is_ascii);
+    }
     if (most > 0 && tokens.marks) most += 2;
     Shape shape = x;
     // Without texts there is no dimension of tokens.
@@ -125,6 +141,7 @@ Result<RefImpl> make_tokenizer(RefNode& node) {
     TENON_TRY_ASSIGN(void* const memory, open_output(context, spec, 0, shape));
     if (most == 0) return {};
     TENON_TRY_ASSIGN(RunObjects * objects, run_objects(context));
+    if (ascii != nullptr) objects->keep(ascii);
     const std::span<std::string> made = objects->add_texts(words + 3);
     std::string* next = made.data();
     const auto add = [&](std::string_view text) {
@@ -136,7 +153,8 @@ Result<RefImpl> make_tokenizer(RefNode& node) {
     for (const Words& row : all) {
       TextAddress* const end = y + most;
       if (tokens.marks) *y++ = first;
-      for (std::string_view word : row) *y++ = add(word);
+      for (std::string_view word : row)
+        *y++ = ascii != nullptr && is_ascii(word) ? &(*ascii)[static_cast<size_t>(word[0])] : add(word);
       if (tokens.marks) *y++ = last;
       y = std::fill_n(y, end - y, padding);
     }
