@@ -362,7 +362,9 @@ Result<RefImpl> make_scan(RefNode& node) {
       });
       return true;
     };
-    if (bytes == 2 ? turn(uint16_t()) : bytes == 4 ? turn(uint32_t()) : turn(uint64_t())) return {};
+    const bool turned =
+        (bytes == 2 && turn(uint16_t())) || (bytes == 4 && turn(uint32_t())) || (bytes == 8 && turn(uint64_t()));
+    if (turned) return {};
     // Few lines at a time would be no vectors, and a cache line of each row.
     const int64_t grain = std::max(line.inner > 1 ? kTogether : 1, kElements / std::max<int64_t>(1, line.length));
     context.pool->parallel_for(line.outer * line.inner, grain, [&](int64_t begin, int64_t end) {
