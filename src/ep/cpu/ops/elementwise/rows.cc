@@ -284,6 +284,13 @@ CastLoop cast_loop(DataType from, DataType to) {
         integer_table().bool_from_float(static_cast<const float*>(x), static_cast<uint8_t*>(y), n);
       };
   }
+  if (from == DataType::kInt64 && to == DataType::kBool)
+    return [](const void* x, void* y, int64_t n) {
+      constexpr int64_t kZero = 0;
+      auto* const bytes = static_cast<uint8_t*>(y);
+      integer_table().wide[static_cast<int>(WideOp::kEqual)](static_cast<const int64_t*>(x), 1, &kZero, 0, bytes, n);
+      integer_table().not8(bytes, bytes, n);
+    };
   // By way of an odd float32, which rounds to float16 as the number itself does.
   if (from == DataType::kDouble && to == DataType::kFloat16)
     return [](const void* x, void* y, int64_t n) {
