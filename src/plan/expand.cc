@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "base/name_index.h"
@@ -193,6 +194,18 @@ bool may_change(const Node& node) {
                                                         [](const Attribute& one) { return one.graph != nullptr; });
 }
 
+// An expansion reads the inputs that the schema requires. A node without a schema has an operator that its opset lacks:
+// it stays, and is refused by that name.
+Status check_inputs(const Node& node, const Schema& schema) {
+  for (size_t i = 0; i < node.inputs.size() && !schema.inputs.empty(); ++i) {
+    constexpr int8_t kSingle = 0;
+    const SchemaParameter input = schema.inputs[std::min(i, schema.inputs.size() - 1)];
+    TENON_INVALID_IF(node.inputs[i] == kNoValue && input.option == kSingle, "Input {} ({}) of {} is absent.", i,
+                     input.name, node.op_type);
+  }
+  return {};
+}
+
 // Attributes decide whether some operators have an output at all.
 Status check_outputs(Expansion& to) {
   const std::vector<ValueId>& outputs = to.node().outputs;
@@ -226,7 +239,11 @@ Status expand_operators(Graph& graph) {
                           node.label(graph));
       }
     }
-    if (const expand::Expand expansion = expand::find_expansion(node)) {
+    const expand::Expand expansion = expand::find_expansion(node);
+    const std::optional<Schema> schema =
+        expansion != nullptr ? find_schema(node.domain, node.op_type, node.since_version) : std::nullopt;
+    if (schema) {
+      TENON_TRY_CONTEXT(expand::check_inputs(node, *schema), "while expanding {}", node.label(graph));
       Node asked = node;
       for (ValueId& id : asked.outputs)
         if (id != kNoValue && uses[id] == 0) id = kNoValue;

@@ -330,3 +330,22 @@ def test_wrong_input_is_refused_with_its_values(tmp_path):
         if not right:
             failures.append(f"{case.name}: {outcome.status}")
     assert not failures, "\n".join(failures)
+
+
+def test_an_input_that_is_absent_ends_no_process(tmp_path):
+    # Of one problem of each operator, each input in turn; also of an operator that the opset lacks.
+    by_operator = {wanted.model.graph.node[-1].op_type: wanted for family in FAMILIES for wanted in importlib.import_module(f"contrib_{family}").problems()}
+    by_operator["SwiGLU"] = problem("SwiGLU", [ROWS, ROWS], domain="", opset=14)
+    cases = []
+    for operator, whole in by_operator.items():
+        for number, name in enumerate(whole.model.graph.node[-1].input):
+            if not name:
+                continue
+            model = onnx.ModelProto.FromString(whole.model.SerializeToString())
+            model.graph.node[-1].input[number] = ""
+            cases.append(driver.Case(f"{operator} {number}", model.SerializeToString(), whole.inputs, [None] * len(model.graph.output)))
+    outcomes = driver.run_all(cases, tmp_path, ["--threads=1"])
+    assert len(outcomes) == len(cases)
+    ended = [f"{name}: {outcome.status}" for name, outcome in outcomes.items() if outcome.status == "crashed" or outcome.status.startswith("internal")]
+    assert not ended, "\n".join(ended)
+    assert not outcomes["SwiGLU 0"].ok and "SwiGLU" in outcomes["SwiGLU 0"].status
