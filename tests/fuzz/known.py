@@ -381,6 +381,9 @@ def difference(problem, feed, want, got):
     if any(node.op_type == "DynamicQuantizeMatMul" and len(node.input) > 4 and node.input[4] and
            ({*node.input[2:4]} & {*feed} or any(tensor.name == node.input[1] and len(tensor.dims) != 2 for tensor in model.graph.initializer)) for node in nodes):
         return True
+    # A scale that is no number: ONNX Runtime multiplies each code by it, codes of 0 too, and Tenon their sum.
+    if any(node.op_type == "MatMulNBits" and special(floats([feed.get(node.input[2], held_values(model).get(node.input[2]))])) for node in nodes):
+        return True
     if any(node.op_type == "MatMulNBits" for node in nodes) and any(value.size and not value.any() for value in floats(want)):
         return True
     # With scales that are no constants the product may be left out altogether, so that every row is the bias.

@@ -61,6 +61,10 @@ def tf_idf(rng):
                                     ngram_counts=starts, ngram_indexes=rng.permutation(grams).tolist(),
                                     weights=rng.uniform(0.5, 2, grams).astype(np.float32).tolist(), **attributes)
                     yield found
+    for mode in ("TF", "IDF", "TFIDF"):  # two n-grams of one column
+        for title, row in (("last of 6", [5, 5, 6, 7]), ("last of 5", [6, 5, 5, 7])):
+            yield problem("TfIdfVectorizer", [np.array(row)], domain="", title=title, mode=mode, min_gram_length=1, max_gram_length=1, max_skip_count=0, ngram_counts=[0],
+                          ngram_indexes=[1, 1, 0], pool_int64s=[5, 6, 7], weights=[2.0, 3.0, 4.0])
 
 
 def tokenizer(x, title="", **attributes):

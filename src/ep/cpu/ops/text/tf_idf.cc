@@ -121,8 +121,9 @@ struct Counter {
     }
   }
 
-  // Adds what `row` has to `counts`, one a column.
-  void count(std::span<const int32_t> row, float* counts) const {
+  // Adds what `row` has to `y`, one a column. N-grams may share a column: as in ONNX Runtime each brings its own
+  // weight, and of mode IDF the last one counts.
+  void count(std::span<const int32_t> row, float* y) const {
     const auto length = static_cast<int64_t>(row.size());
     for (int64_t distance = 1; distance <= desc.max_skip + 1; ++distance) {
       // N-grams of one element skip none, so they are counted once.
@@ -134,19 +135,15 @@ struct Counter {
           at = tree.step(at, row[place]);
           if (at == GramTree::kNone) break;
           if (n < desc.min_length || (n == 1 && distance > 1) || tree.gram(at) == GramTree::kNone) continue;
-          counts[desc.grams[tree.gram(at)].column] += 1;
+          const TfIdfDesc::NGram& gram = desc.grams[tree.gram(at)];
+          if (desc.mode == TfIdfDesc::Mode::kIdf) {
+            y[gram.column] = gram.weight;
+          } else {
+            y[gram.column] += desc.mode == TfIdfDesc::Mode::kTf ? 1 : gram.weight;
+          }
         }
       }
       if (desc.max_length == 1) return;
-    }
-  }
-
-  void weigh(float* counts) const {
-    if (desc.mode == TfIdfDesc::Mode::kTf) return;
-    std::vector<float> weights(desc.columns, 1.0f);
-    for (const TfIdfDesc::NGram& gram : desc.grams) weights[gram.column] = gram.weight;
-    for (int64_t c = 0; c < desc.columns; ++c) {
-      if (counts[c] > 0) counts[c] = desc.mode == TfIdfDesc::Mode::kIdf ? weights[c] : counts[c] * weights[c];
     }
   }
 };
@@ -179,10 +176,9 @@ Result<RefImpl> make_tf_idf(RefNode& node) {
               row[i] = read == nullptr ? counter.words.find(text_of(context.input<TextAddress>(0)[at]))
                                        : counter.words.find(read(context.inputs[0], at));
             }
-            float* counts = context.output<float>(0) + r * columns;
-            std::fill(counts, counts + columns, 0.0f);
-            counter.count(row, counts);
-            counter.weigh(counts);
+            float* const y = context.output<float>(0) + r * columns;
+            std::fill_n(y, columns, 0.0f);
+            counter.count(row, y);
           }
         });
     return {};
