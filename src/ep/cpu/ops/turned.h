@@ -57,9 +57,9 @@ inline bool is_thin(int64_t n, int64_t inner) {
   return inner > 1 && inner < kShortInner && n * inner >= 4 * kJoinedColumns;
 }
 
-// The columns of x[n, inner], folded into results[inner]: some neighbouring rows are taken as one long row, and what the
-// columns of those give is folded once more. fold(x, results, rows, columns) and again(parts, results, rows, columns)
-// fold columns of elements, and of results.
+// The columns of x[n, inner], folded into results[inner]: some neighbouring rows are taken as one long row, and what
+// the columns of those give is folded once more. fold(x, results, rows, columns) and again(parts, results, rows,
+// columns) fold columns of elements, and of results.
 template <typename A, typename T, typename Fold, typename Again>
 void fold_thin(const T* x, A* results, int64_t n, int64_t inner, const Fold& fold, const Again& again) {
   alignas(64) A parts[kJoinedColumns + kShortInner];
