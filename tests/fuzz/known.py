@@ -282,6 +282,9 @@ def difference(problem, feed, want, got):
     # ONNX Runtime's experts of float16 give other numbers than those of float32.
     if "MoE" in names and halves(problem, model):
         return True
+    # A number that 16 bits round to 0 is one of 32 bits on the way here, whose norm is not 0.
+    if "LpNormalization" in names and halves(problem, model) and any((value == 0).any() for value in floats(want)):
+        return True
     # ONNX Runtime multiplies by scales of 0 where zero points are constants and scales are not.
     held = {tensor.name for tensor in model.graph.initializer}
     if any(node.op_type == "MatMulNBits" and node.input[2] not in held and not np.any(want[0]) for node in nodes):
@@ -374,6 +377,9 @@ def difference(problem, feed, want, got):
         return True
     # In float16 ONNX Runtime's experts are zeros or those of another token (checked against numpy).
     if "MoE" in names and halves(problem, model):
+        return True
+    # A number that 16 bits round to 0 is one of 32 bits on the way here, whose norm is not 0.
+    if "LpNormalization" in names and halves(problem, model) and any((value == 0).any() for value in floats(want)):
         return True
     # ONNX Runtime takes a bias twice where the scales of B are no constants, and gives zeros where K is no whole number of blocks
     # (both checked against numpy).
