@@ -71,12 +71,13 @@ class Run {
 
   void run() {
     const int64_t a_count = d_.a_batch.element_count() * d_.m * d_.k;
-    const auto* floats = p_.read_a == nullptr ? context_.input<float>(d_.a) : nullptr;
-    const DynamicA dynamic(floats, floats != nullptr ? a_count : 0);
-    const int32_t a_zero = floats != nullptr             ? dynamic.zero
+    const bool quantises = p_.read_a == nullptr;  // A is float32
+    const auto* floats = quantises ? context_.input<float>(d_.a) : nullptr;
+    const DynamicA dynamic(floats, quantises ? a_count : 0);
+    const int32_t a_zero = quantises                     ? dynamic.zero
                            : d_.a_zero_point != kNoInput ? p_.read_a(context_.inputs[d_.a_zero_point], 0)
                                                          : 0;
-    const float a_scale = floats != nullptr        ? dynamic.scale
+    const float a_scale = quantises                ? dynamic.scale
                           : d_.a_scale != kNoInput ? p_.read_scale(context_.inputs[d_.a_scale], 0)
                                                    : 1;
     const int64_t products = d_.batch.element_count();
@@ -86,7 +87,7 @@ class Run {
       for (int64_t i = 0; i < d_.m; ++i) {
         for (int64_t p = 0; p < d_.k; ++p) {
           const int64_t at = a_first + i * d_.a_row() + p * d_.a_column();
-          a_[p] = (floats != nullptr ? dynamic(floats[at]) : p_.read_a(context_.inputs[d_.a], at)) - a_zero;
+          a_[p] = (quantises ? dynamic(floats[at]) : p_.read_a(context_.inputs[d_.a], at)) - a_zero;
         }
         for (int64_t j = 0; j < d_.n; ++j) sums_[j] = 0;
         for (int64_t p = 0; p < d_.k; ++p) {
@@ -204,7 +205,7 @@ Result<RefImpl> make(RefNode& node) {
   TENON_UNSUPPORTED_IF(!bytes, "A product of depth {} and {} columns overflows.", d.k, d.n);
   RefImpl impl;
   impl.scratch_bytes = static_cast<size_t>(*bytes);
-  impl.run = [plan = std::move(plan)](KernelContext& context) -> Status {
+  impl.run = [plan = plan](KernelContext& context) -> Status {
     Run(plan, context).run();
     return {};
   };
