@@ -205,7 +205,7 @@ Result<RefImpl> make(RefNode& node) {
   TENON_UNSUPPORTED_IF(!bytes, "A product of depth {} and {} columns overflows.", d.k, d.n);
   RefImpl impl;
   impl.scratch_bytes = static_cast<size_t>(*bytes);
-  impl.run = [plan = plan](KernelContext& context) -> Status {
+  impl.run = [plan](KernelContext& context) -> Status {
     Run(plan, context).run();
     return {};
   };
