@@ -52,9 +52,8 @@ class LayoutAssigner {
 
   // A node whose output only a reorder to the plain layout reads is asked again: it may rather write that itself.
   void leave_plain() {
-    std::map<ValueId, int> readers;
-    for (const Node& node : graph_.nodes)
-      for (ValueId id : node.inputs) ++readers[id];
+    if (reordered_.empty()) return;
+    const PerValue<int32_t> readers = graph_.use_counts();
     std::map<ValueId, ValueId> reordered, replaced;  // from blocked to plain; from what a reorder gave to what it read
     for (const Node& node : graph_.nodes) {
       if (is_reorder(node) && graph_.value(node.outputs[0]).layout == Layout::kPlain && readers[node.inputs[0]] == 1)

@@ -66,12 +66,16 @@ bool has_point_window(const Shape& weights) {
                      [](int64_t size) { return size == 1; });
 }
 
-// Whether an output is a sum of so few products that reordering it takes as long.
-bool has_few_taps(const Shape& weights) {
-  constexpr int64_t kFewTaps = 16;
+// Whether a convolution whose outputs are read plain takes less time on plain tensors than in blocks that are
+// reordered: it copies the few taps of each output. Where windows overlap evenly rows are copied, else single elements,
+// which has to pay for many outputs.
+bool is_better_plain(const Shape& x, const Shape& weights, const Shape& y) {
+  constexpr int64_t kFewTaps = 16, kOutputsForTap = 16;
   int64_t taps = 1;
   for (int i = 1; i < weights.rank(); ++i) taps *= weights[i];
-  return taps <= kFewTaps;
+  if (taps > kFewTaps) return false;
+  if (x.rank() != y.rank()) return false;
+  return std::equal(x.begin() + 2, x.end(), y.begin() + 2, y.end()) || weights[0] >= kOutputsForTap * taps;
 }
 
 LayoutChoice choose_conv(const KernelNode& node) {
@@ -82,7 +86,6 @@ LayoutChoice choose_conv(const KernelNode& node) {
   // A window of one element over plain volumes is a product of the channels as they lie: there and back would cost
   // more.
   if (x.shape.rank() > 4 && !blocked_now && has_point_window(node.inputs[1].shape)) return all_plain(node);
-  if (node.outputs_read_plain && !blocked_now && has_few_taps(node.inputs[1].shape)) return all_plain(node);
   Question question(node);
   question.input_unless_constant(3, Layout::kBlocked8);
   if (node.node->op_type == "ConvTranspose") {
@@ -92,6 +95,8 @@ LayoutChoice choose_conv(const KernelNode& node) {
     question.outputs(Layout::kBlocked8);
     return question.served() ? question.choice() : all_plain(node);
   }
+  if (node.outputs_read_plain && !blocked_now && is_better_plain(x.shape, node.inputs[1].shape, node.outputs[0].shape))
+    return all_plain(node);
   question.outputs(Layout::kBlocked8);
   // Few plain channels are read as they are; blocking would pad them to 8.
   if (!blocked_now && (channels < 8 || (channels < 32 && outputs < 8)) && question.served()) return question.choice();

@@ -238,8 +238,8 @@ Result<std::unique_ptr<Kernel>> create_channel_rows(const KernelNode& node) {
   ConvDesc& conv = read.desc;
   TENON_UNSUPPORTED_IF(conv.group_channels() != 1, "An output reads {} channels, not one.", conv.group_channels());
   constexpr int64_t kManyOutputs = 16;  // to which a product reads the taps fewer times
-  TENON_UNSUPPORTED_IF(!conv.transposed && conv.group_outputs() >= kManyOutputs, "{} outputs read one channel.",
-                       conv.group_outputs());
+  TENON_UNSUPPORTED_IF(!conv.transposed && conv.group == 1 && conv.outputs >= kManyOutputs,
+                       "{} outputs read one channel.", conv.outputs);
   const WindowAxis& last = conv.window.axes.back();
   TENON_UNSUPPORTED_IF(last.out + last.in + last.reach() > kMostFloats || last.stride > kMostFloats,
                        "Rows of {} elements are too long.", last.in);
