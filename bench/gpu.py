@@ -2,7 +2,8 @@
 """Times models on a CUDA device, side by side and in turns: Tenon's EP in our host and in a stock onnxruntime (the same
 bench/gpu_worker.cc drives both), torch.compile (reduce-overhead), and onnxruntime-gpu's CUDA EP without and with CUDA
 graphs (exhaustive search) where it is installed. Each is a process of its own; inputs and outputs stay on the device, and
-a run ends with a wait for it. An output present.X is bound over the input past_key_values.X. A rival that fails is named in its row and stops nothing.
+a run ends with a wait for it. An output present.X is bound over the input past_key_values.X. A rival that fails is named
+in its row and stops nothing.
 
     gpu.py MODEL.onnx... --worker build/release/bin/gpu_worker --plugin build/release/lib/libtenon_ep_cuda.so
            --tenon build/release/lib/libtenon.so [--ort LIBONNXRUNTIME] [--ort-gpu-site FOLDER] [--no-torch]
@@ -11,10 +12,11 @@ a run ends with a wait for it. An output present.X is bound over the input past_
 Models are those of bench/export_models.py: a file's name says which torch model is the same one, and x_f16_b1.onnx is
 checked against x_f32_b1.onnx beside it, both on ONNX Runtime's CPU EP. One JSON line a model (also in DIR/gpu.jsonl), and
 a table, DIR/gpu.md, that is written again after each. Times are medians in microseconds with the 10th and 90th
-percentile; `ratio` is the slower of our two hosts over the fastest rival; `limit_us` what the model takes at least on
-this device (bench/gpu_roofline.py), with the device's peaks as torch reaches them here. Sessions are timed in new
-processes, with an empty and a filled algorithm cache. With --exact everybody computes float32 models without TF32
-(use_tf32=0, torch's "highest"), and there is no limit_us: how many products of which type that takes is a choice.
+percentile; the lines also have the time of the call alone (`call_us`), before the wait for the device. `ratio` is the
+slower of our two hosts over the fastest rival; `limit_us` what the model takes at least on this device
+(bench/gpu_roofline.py), with the device's peaks as torch reaches them here. Sessions are timed in new processes, with an
+empty and a filled algorithm cache. With --exact everybody computes float32 models without TF32 (use_tf32=0, torch's
+"highest"), and there is no limit_us: how many products of which type that takes is a choice.
 """
 
 import argparse
@@ -244,19 +246,22 @@ class Bench:
 
     # In turns, so that a change of clocks meets all; the first runs of a turn bring the device back to this process.
     def measure(self, workers):
-        times = {name: [] for name in workers}
+        times, calls = {name: [] for name in workers}, {name: [] for name in workers}
         while times and min(map(len, times.values())) < self.args.runs:
             for name in list(times):
                 try:
                     workers[name].ask("run 3")
-                    times[name] += workers[name].ask("run 10")["us"]
+                    ran = workers[name].ask("run 10")
+                    times[name] += ran["us"]
+                    calls[name] += ran.get("call_us", [])
                 except Failed as failed:
                     times.pop(name)
                     yield name, {"error": str(failed)}
         for name, values in times.items():
             tenths = statistics.quantiles(values, n=10)
             yield name, {"us": round(statistics.median(values), 1), "p10": round(tenths[0], 1),
-                         "p90": round(tenths[-1], 1)}
+                         "p90": round(tenths[-1], 1),
+                         **({"call_us": round(statistics.median(calls[name]), 1)} if calls[name] else {})}
 
     def bench(self, path):
         kind = kind_of(path)

@@ -10,7 +10,7 @@
 //   bind DIR    inputs from DIR/<index>.bin, outputs filled with bytes that no result has; an output present.X shares
 //   the
 //               memory of an input past_key_values.X of its size, as onnxruntime-genai has them
-//   run N       the microseconds of N runs
+//   run N       the microseconds of N runs, and of their calls alone, before the wait
 //   save DIR    outputs into DIR/<index>.bin
 //   sessions N  the seconds that making the session anew takes, N times
 // A failure is {"error": "..."}; one while the session is made ends the worker.
@@ -311,14 +311,16 @@ class Worker {
   }
 
   void run(int count) {
-    std::string times;
+    std::string times, calls;
     for (int i = 0; i < count; ++i) {
+      const char* const comma = i == 0 ? "" : ", ";
       const auto start = Clock::now();
       check(api_->RunWithBinding(session_, nullptr, binding_));
+      calls += comma + std::to_string(seconds_since(start) * 1e6);
       if (on_device_) driver_.synchronize();
-      times += (i == 0 ? "" : ", ") + std::to_string(seconds_since(start) * 1e6);
+      times += comma + std::to_string(seconds_since(start) * 1e6);
     }
-    answer("{\"us\": [" + times + "]}");
+    answer("{\"us\": [" + times + "], \"call_us\": [" + calls + "]}");
   }
 
   void save(const std::string& folder) const {

@@ -62,7 +62,7 @@ std::string cycle_text(const Graph& graph, const PerValue<NodeId>& producer, con
 
 }  // namespace
 
-Result<ConstantRef> make_constant(DataType type, const Shape& shape, std::byte** mutable_data) {
+Result<ConstantRef> make_constant(DataType type, const Shape& shape, std::byte** mutable_data, Fill fill) {
   TENON_TRY_ASSIGN(const size_t size_bytes, tensor_size_bytes(type, shape));
   auto constant = std::make_shared<Constant>();
   constant->type = type;
@@ -86,7 +86,7 @@ Result<ConstantRef> make_constant(DataType type, const Shape& shape, std::byte**
     }
     constant->owner = std::shared_ptr<const void>(
         memory, [](const void* p) { ::operator delete(const_cast<void*>(p), std::align_val_t{kConstantAlignment}); });
-    std::memset(memory, 0, size_bytes);
+    if (fill == Fill::kZero) std::memset(memory, 0, size_bytes);
     *mutable_data = static_cast<std::byte*>(memory);
     constant->data = *mutable_data;
   }

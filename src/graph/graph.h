@@ -66,8 +66,12 @@ struct Constant {
 };
 using ConstantRef = std::shared_ptr<const Constant>;
 
-// Allocates zeroed, 64-byte aligned memory; `mutable_data` receives the address to fill before it is shared.
-Result<ConstantRef> make_constant(DataType type, const Shape& shape, std::byte** mutable_data);
+// What memory holds before its owner writes it.
+enum class Fill : uint8_t { kZero, kNothing };
+
+// Allocates 64-byte aligned memory; `mutable_data` receives the address to fill before it is shared.
+// Fill::kNothing is for a caller that writes every byte: the zeros would be written for nothing.
+Result<ConstantRef> make_constant(DataType type, const Shape& shape, std::byte** mutable_data, Fill fill = Fill::kZero);
 // An int64 vector (or scalar if `scalar`).
 ConstantRef make_int64_constant(std::span<const int64_t> values, bool scalar = false);
 // A tensor of strings; `texts` has one for each element.

@@ -29,7 +29,8 @@ class FoldContext final : public KernelContext {
                                 left_bytes_);
     }
     left_bytes_ -= bytes;
-    TENON_TRY_ASSIGN(results_[index].constant, make_constant(specs_[index].type, shape, &results_[index].data));
+    TENON_TRY_ASSIGN(results_[index].constant,
+                     make_constant(specs_[index].type, shape, &results_[index].data, Fill::kNothing));
     return static_cast<void*>(results_[index].data);
   }
 
@@ -62,7 +63,7 @@ Result<std::vector<ConstantRef>> evaluate_node(const Graph& graph, const Node& n
     if (kernel->scratch_bytes() == 0) return std::shared_ptr<const void>();
     std::byte* memory = nullptr;
     const auto size = static_cast<int64_t>(kernel->scratch_bytes());
-    TENON_TRY_ASSIGN(ConstantRef holder, make_constant(DataType::kUint8, Shape{size}, &memory));
+    TENON_TRY_ASSIGN(ConstantRef holder, make_constant(DataType::kUint8, Shape{size}, &memory, Fill::kNothing));
     context.scratch = memory;
     return std::shared_ptr<const void>(holder);
   }());

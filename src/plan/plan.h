@@ -119,7 +119,11 @@ struct PlanCut {
   std::vector<CutReason> reasons;        // one a node that made the cut necessary
 };
 
+// A number that no other plan of the process has, from 1 on. Threads: any.
+uint64_t next_plan_id();
+
 struct Plan {
+  uint64_t id = next_plan_id();
   Graph graph;
   std::string provider;
   IdVector<StepId, PlanStep> steps;

@@ -1,6 +1,7 @@
 #include "plan/planner.h"
 
 #include <algorithm>
+#include <atomic>
 
 #include "base/system.h"
 #include "base/trace.h"
@@ -17,6 +18,11 @@
 #include "plan/views.h"
 
 namespace tenon {
+
+uint64_t next_plan_id() {
+  static std::atomic<uint64_t> last{0};
+  return last.fetch_add(1, std::memory_order_relaxed) + 1;
+}
 
 namespace {
 

@@ -1,7 +1,9 @@
 // The state of a Binding: bound tensors, and buffers that it keeps so that runs allocate nothing.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <vector>
@@ -19,6 +21,27 @@ namespace tenon {
 struct SessionImpl;
 class RunState;
 struct DynamicValue;
+
+// Memory that was checked for a plan: a steady run binds the same again, and n outputs over n inputs are n * n questions.
+class CheckedMemory {
+ public:
+  bool is(uint64_t plan, bool disallow_copies, std::span<void* const> inputs, std::span<void* const> outputs) const {
+    return plan == plan_ && disallow_copies == disallow_copies_ && inputs.size() + outputs.size() == addresses_.size() &&
+           std::equal(inputs.begin(), inputs.end(), addresses_.begin()) &&
+           std::equal(outputs.rbegin(), outputs.rend(), addresses_.rbegin());
+  }
+  void set(uint64_t plan, bool disallow_copies, std::span<void* const> inputs, std::span<void* const> outputs) {
+    plan_ = plan;
+    disallow_copies_ = disallow_copies;
+    addresses_.assign(inputs.begin(), inputs.end());
+    addresses_.insert(addresses_.end(), outputs.begin(), outputs.end());
+  }
+
+ private:
+  uint64_t plan_ = 0;  // Plan::id; 0: nothing was checked
+  bool disallow_copies_ = false;
+  std::vector<void*> addresses_;  // of inputs, then of outputs
+};
 
 struct BindingImpl {
   explicit BindingImpl(std::shared_ptr<SessionImpl> owner);
@@ -56,6 +79,7 @@ struct BindingImpl {
   std::vector<Shape> shapes;
   std::vector<void*> input_addresses;
   std::vector<void*> output_addresses;   // by slot
+  CheckedMemory checked;                 // where no output needs memory of its own
   const RunState* last_state = nullptr;  // only compared, never followed
 };
 

@@ -22,6 +22,8 @@ Status BindingOutputs::prepare(const Plan& plan, std::span<void* const> inputs) 
     if (output.spec.dynamic) continue;
     TENON_TRY(binding_.prepare_output(output.slot.index(), output.spec.type, output.spec.shape, output.space));
   }
+  if (binding_.checked.is(plan.id, info_.disallow_copies, inputs, binding_.output_addresses)) return {};
+  const size_t redirects = redirects_.size();
   const RunMemory bound = memory(plan, inputs);
   TENON_TRY(bound.check_outputs_apart());
   TENON_TRY(bound.check_copies(info_.disallow_copies));
@@ -33,6 +35,8 @@ Status BindingOutputs::prepare(const Plan& plan, std::span<void* const> inputs) 
     binding_.output_addresses[output.slot.index()] = elsewhere.get();
     redirects_.push_back({&plan, &output, std::move(elsewhere)});
   }
+  if (redirects_.size() == redirects)
+    binding_.checked.set(plan.id, info_.disallow_copies, inputs, binding_.output_addresses);
   return {};
 }
 

@@ -128,7 +128,7 @@ class Layer:
 def layers():
     cases = {}
     for kind, bits, (batch, tokens, past) in itertools.product((np.float32, np.float16), (0, 4, 8), (
-            (1, 1, 9), (3, 1, 40), (1, 5, 0), (2, 20, 0))):
+            (1, 1, 9), (3, 1, 40), (6, 1, 9), (13, 1, 5), (1, 5, 0), (2, 20, 0))):
         name = f"layer {np.dtype(kind).name} bits {bits} batch {batch} tokens {tokens} past {past}"
         layer = Layer(kind, bits, batch, tokens, past)
         cases[name] = driver.Case(name, layer.model().SerializeToString(), layer.inputs, [])

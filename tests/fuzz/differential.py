@@ -1,12 +1,13 @@
 """Differential fuzzing: random small models in Tenon and in ONNX Runtime, and in the onnx package's reference where these disagree.
 
     differential.py [--seconds N] [--seed N] [--count N] [--generators single,graph,...] [--operators Conv,com.microsoft.Gelu,...]
-                    [--jobs N] [--save FOLDER] [--refused FILE]
+                    [--jobs N] [--save FOLDER] [--refused FILE] [--ep NAME=LIBRARY] [--ep-option KEY=VALUE]...
     differential.py --replay FOLDER/NAME       a saved finding, or "single 17": a generator and its number
 
 TENON_GOLDEN_DRIVER names the program that runs models in Tenon (tests/golden/golden_driver.cc). A finding is printed as it
 is found, made smaller, and saved as NAME.onnx, with inputs and settings in NAME.pickle. The exit status is 1 with findings.
-Models that Tenon refuses and ONNX Runtime runs are listed apart, by operator, at the end."""
+Models that Tenon refuses and ONNX Runtime runs are listed apart, by operator, at the end. With --ep an EP's plugin comes
+first, problems without a node on it do not count, and findings are what goes wrong with it and not without it."""
 import argparse
 import collections
 import json
@@ -96,7 +97,7 @@ def work(job, jobs, options, results):
                 if problem is not None:
                     problems.append(problem)
             try:
-                found, compared = verdicts.check(problems, oracle, folder) if problems else ([], 0)
+                found, compared = verdicts.check(problems, oracle, folder, options.ep) if problems else ([], 0)
             except Exception as error:  # the others go on, and nobody waits for this process
                 results.put(("broken", f"{[problem.name for problem in problems]}: {type(error).__name__}: {error}"))
                 continue
@@ -108,7 +109,7 @@ def work(job, jobs, options, results):
                     results.put(("again", finding.kind))
                     continue
                 if finding.kind not in ("refused", "doubt"):
-                    finding = minimise.minimise(finding, oracle, folder)
+                    finding = minimise.minimise(finding, oracle, folder, options.ep)
                 results.put(("finding", finding))
     oracle.stop()
     results.put(("end",))
@@ -156,12 +157,12 @@ def replay(words, options):
     problem = pickle.loads(path.read_bytes()).problem if path.exists() else make(words, options.operators, oracle)
     assert isinstance(problem, Problem), "the seed makes no problem"
     with tempfile.TemporaryDirectory() as folder:
-        found, compared = verdicts.check([problem], oracle, folder)
+        found, compared = verdicts.check([problem], oracle, folder, options.ep)
         print(f"{compared} runs compared")
         for finding in found:
             print(describe(finding))
             if options.minimise:
-                print("smaller:", describe(minimise.minimise(finding, oracle, folder)))
+                print("smaller:", describe(minimise.minimise(finding, oracle, folder, options.ep)))
     oracle.stop()
     return bool(found)
 
@@ -178,8 +179,12 @@ def main():
     parser.add_argument("--refused", default=None)
     parser.add_argument("--replay", default=None)
     parser.add_argument("--minimise", action="store_true")
+    parser.add_argument("--ep", default=None, help="NAME=LIBRARY: an EP and its plugin")
+    parser.add_argument("--ep-option", action="append", default=[], help="KEY=VALUE, for that EP")
     parser.add_argument("--verbose", action="store_true", help="refusals and doubts, too")
     options = parser.parse_args()
+    if options.ep:
+        options.ep = verdicts.Ep(*options.ep.split("=", 1), tuple(options.ep_option))
     if options.replay:
         return replay(options.replay, options)
     wrong, compared = fuzz(options)

@@ -195,9 +195,9 @@ def difference(problem, feed, want, got):
     # ONNX Runtime's Sigmoid of numbers below -18 is 0.
     if len(nodes) > 1 and names & {"Sigmoid", "Swish"} and within(want, got, 2e-4):
         return True
-    # ONNX Runtime takes off the reach of a dilated window where the padding is to keep the size.
+    # Where the padding is to keep the size, ONNX Runtime pads as if the window had no dilations, and takes their reach off.
     if "MaxPool" in names and any(a.name == "auto_pad" and a.s.startswith(b"SAME") for node in nodes for a in node.attribute) and any(
-            a.name == "dilations" and max(a.ints) > 1 for node in nodes for a in node.attribute) and want[0].shape != got[0].shape:
+            a.name == "dilations" and max(a.ints) > 1 for node in nodes for a in node.attribute):
         return True
     # A row of equal numbers less its mean is 0 or the mean's last digit, which is divided by the root of epsilon.
     if len(nodes) > 1 and any("Normalization" in name for name in names) and within(want, got, 2e-4):
@@ -297,6 +297,16 @@ def difference(problem, feed, want, got):
         return True
     # Integers that overflow wrap as in numpy; ONNX Runtime stops at the largest.
     if "ReduceProd" in names and any(value.dtype.kind in "iu" and value.size and np.abs(value.astype(np.float64)).max() >= 2.0**31 - 1 for value in arrays({n: v for n, v in enumerate(want)})):
+        return True
+    # Means of integers are sums of 64 bits; ONNX Runtime's sums wrap, which large products make them do.
+    if {"ReduceProd", "ReduceMean"} <= names and any(value.dtype.kind in "iu" for value in arrays(feed)):
+        return True
+    # Close to 1 the last digit of x is many of the angle's.
+    if len(nodes) > 1 and names & {"Acos", "Asin", "Acosh"} and within(want, got, 1e-3):
+        return True
+    # A cast to 4 bits cuts fractions off (ONNX Cast 24, and the reference); ONNX Runtime rounds them.
+    if names & {"Cast", "CastLike"} and all(a.dtype.name in ("int4", "uint4") and a.shape == b.shape and np.abs(a.astype(int) - b.astype(int)).max(initial=0) <= 1
+                                            for a, b in zip(want, got) if isinstance(a, np.ndarray)):
         return True
     # Axes that may name one twice.
     if any(node.op_type == "MeanVarianceNormalization" and a.name == "axes" and (len(set(a.ints)) < len(a.ints) or min(a.ints) < 0 <= max(a.ints))

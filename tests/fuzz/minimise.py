@@ -12,10 +12,10 @@ from problems import all_nodes, is_tensor, number_of
 TRIES = 60
 
 
-def same(problem, finding, oracle, folder):
+def same(problem, finding, oracle, folder, ep=None):
     """The finding of the same kind in a changed problem, or None."""
     try:
-        found, _ = verdicts.check([problem], oracle, folder)
+        found, _ = verdicts.check([problem], oracle, folder, ep)
     except Exception:
         return None
     return next((one for one in found if one.kind == finding.kind), None)
@@ -73,7 +73,7 @@ def window(problem, feed, values, first, last):
     return dataclasses.replace(problem, model=model.SerializeToString(), feeds=[given])
 
 
-def fewer_nodes(finding, oracle, folder):
+def fewer_nodes(finding, oracle, folder, ep=None):
     problem, feed = finding.problem, finding.problem.feeds[-1]
     nodes = list(problem.proto().graph.node)
     if len(nodes) < 2:
@@ -85,23 +85,23 @@ def fewer_nodes(finding, oracle, folder):
             if tries > TRIES:
                 return finding
             smaller = window(problem, feed, values, first, first + length - 1)
-            found = smaller and same(smaller, finding, oracle, folder)
+            found = smaller and same(smaller, finding, oracle, folder, ep)
             if found:
                 return found
     return finding
 
 
-def fewer_feeds(finding, oracle, folder):
+def fewer_feeds(finding, oracle, folder, ep=None):
     problem = finding.problem
     for feeds in ([problem.feeds[min(finding.feed, len(problem.feeds) - 1)]], problem.feeds[:finding.feed + 1]):
         for threads, bound, environment in ((1, False, {}), (problem.threads, problem.bound, problem.environment)):
-            found = same(dataclasses.replace(problem, feeds=feeds, threads=threads, bound=bound, environment=environment), finding, oracle, folder)
+            found = same(dataclasses.replace(problem, feeds=feeds, threads=threads, bound=bound, environment=environment), finding, oracle, folder, ep)
             if found:
                 return found
     return finding
 
 
-def smaller_sizes(finding, oracle, folder):
+def smaller_sizes(finding, oracle, folder, ep=None):
     tries = 0
     for _ in range(3):
         feed = finding.problem.feeds[-1]
@@ -118,7 +118,7 @@ def smaller_sizes(finding, oracle, folder):
                 for value in model.graph.input:
                     if value.name in made and is_tensor(made[value.name]) and value.type.tensor_type.HasField("shape"):
                         value.CopyFrom(helper.make_tensor_value_info(value.name, number_of(made[value.name]), list(made[value.name].shape)))
-                found = same(dataclasses.replace(finding.problem, model=model.SerializeToString(), feeds=[made]), finding, oracle, folder)
+                found = same(dataclasses.replace(finding.problem, model=model.SerializeToString(), feeds=[made]), finding, oracle, folder, ep)
                 if found:
                     finding = found
                     break
@@ -130,9 +130,9 @@ def smaller_sizes(finding, oracle, folder):
     return finding
 
 
-def minimise(finding, oracle, folder):
-    finding = fewer_feeds(finding, oracle, folder)
+def minimise(finding, oracle, folder, ep=None):
+    finding = fewer_feeds(finding, oracle, folder, ep)
     if len(finding.problem.feeds) > 1:
         return finding
-    finding = fewer_nodes(finding, oracle, folder)
-    return smaller_sizes(finding, oracle, folder)
+    finding = fewer_nodes(finding, oracle, folder, ep)
+    return smaller_sizes(finding, oracle, folder, ep)

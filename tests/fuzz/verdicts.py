@@ -20,8 +20,19 @@ MOST_DIMENSIONS = 12  # of a tensor in Tenon
 
 
 @dataclasses.dataclass
+class Ep:
+    """An EP that is asked before Tenon's own: its plugin, and options KEY=VALUE."""
+    name: str
+    library: str
+    options: tuple = ()
+
+    def arguments(self):
+        return [f"--plugin=asked={self.library}", f"--ep={self.name}", *(f"--ep-option={option}" for option in self.options)]
+
+
+@dataclasses.dataclass
 class Finding:
-    kind: str  # crash, hang, internal, wrong, refused, doubt
+    kind: str  # crash, hang, internal, wrong, refused, doubt; broken: the EP cannot do what it claimed
     problem: object
     feed: int
     text: str
@@ -33,13 +44,13 @@ class Finding:
         return (self.kind, self.operators[:4], text)
 
 
-def by_tenon(problems, wanted, folder):
-    """{problem name: driver.Outcome}; the status is "hang" where a problem never ended."""
+def by_tenon(problems, wanted, folder, ep=None):
+    """{problem name: driver.Outcome}; the status is "hang" where a problem never ended. `ep`: an Ep that comes first."""
     groups, outcomes = collections.defaultdict(list), {}
     for problem in problems:
         groups[problem.threads, problem.bound, tuple(sorted(problem.environment.items()))].append(problem)
     for (threads, bound, environment), group in groups.items():
-        options = [f"--threads={threads}", *(["--guarded"] if bound else [])]
+        options = [f"--threads={threads}", *(["--guarded"] if bound and not ep else []), *(ep.arguments() if ep else [])]
         left = []
         for problem in group:
             outputs = [[value if is_tensor(value) and value.size and value.ndim <= MOST_DIMENSIONS else None for value in found] if bound and status == "ok" else [] for status, found in wanted[problem.name]]
@@ -240,13 +251,41 @@ def judge(problem, outcome, wanted, oracle):
     return []
 
 
-def check(problems, oracle, folder):
+# What a driver without a GPU says of a kernel that only a GPU runs.
+NO_KERNEL = "The fake driver has no kernel"
+
+
+def judge_ep(problem, outcome, wanted, oracle, folder, ep):
+    """The findings of a problem whose nodes an EP claimed: what Tenon's own EP does better by itself."""
+    if outcome is None or NO_KERNEL in " ".join([outcome.status, *(status for status, _ in outcome.feeds)]):
+        return []
+    found = judge(problem, outcome, wanted, oracle)
+    if not found or (alone := by_tenon([problem], {problem.name: wanted}, folder).get(problem.name)) is None:
+        return []
+    # A skip may be broadcast over the input, not the other way (com.microsoft.SkipLayerNormalization).
+    if "and the kernel asks for" in found[0].text and any(name.startswith("com.microsoft.Skip") for name in problem.operators()):
+        return []
+    if found[0].kind == "refused":
+        index = found[0].feed
+        works = index < len(alone.feeds) and alone.feeds[index][0] == "ok"
+        return [dataclasses.replace(found[0], kind="broken", text=f"{ep.name}: {found[0].text}")] if works else []
+    same = judge(problem, alone, wanted, oracle)
+    return [] if same and same[0].kind == found[0].kind else found
+
+
+def check(problems, oracle, folder, ep=None):
+    """(findings, runs that were compared); with an EP only of problems of which it has nodes."""
     wanted = {problem.name: oracle.ask("plain", problem.model, problem.feeds) for problem in problems}
-    outcomes = by_tenon(problems, wanted, folder)
+    outcomes = by_tenon(problems, wanted, folder, ep)
     found, compared = [], 0
     for problem in problems:
         outcome = outcomes.get(problem.name)
-        found += judge(problem, outcome, wanted[problem.name], oracle)
+        if ep is None:
+            found += judge(problem, outcome, wanted[problem.name], oracle)
+        elif outcome is not None and outcome.claimed and ep.name not in outcome.claimed:
+            continue  # all nodes are the CPU EP's
+        else:
+            found += judge_ep(problem, outcome, wanted[problem.name], oracle, folder, ep)
         if outcome is not None:
             compared += sum(status == "ok" and ours == "ok" for (status, _), (ours, _) in zip(wanted[problem.name], outcome.feeds))
     return found, compared

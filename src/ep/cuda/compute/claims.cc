@@ -39,9 +39,9 @@ Graph alone(const Graph& graph, const Node& node) {
   return single;
 }
 
-// Numbers instead of symbols: any will do, because what is refused depends on ranks, types and attributes. Where
-// ranks are unknown too, the first input has `rank` and the others have `further`.
-void try_sizes(Graph& graph, size_t rank, size_t further) {
+// Numbers instead of symbols: any that fit will do, because what is refused depends on ranks, types and attributes.
+// Where ranks are unknown too, the first input has `rank` and the others have `further`.
+void try_sizes(Graph& graph, int64_t size, size_t rank, size_t further) {
   for (ValueId id : graph.inputs) {
     Value& value = graph.value(id);
     if (!value.has_rank) {
@@ -49,10 +49,30 @@ void try_sizes(Graph& graph, size_t rank, size_t further) {
       value.dims.assign(id == graph.inputs.front() ? rank : further, Dim{});
     }
     // No tensor becomes one that no device could have.
-    const int64_t trial_size = value.dims.size() <= 4 ? 64 : 8;
+    const int64_t trial_size = value.dims.size() <= 4 ? size : std::min<int64_t>(size, 8);
     for (Dim& dim : value.dims)
       if (!dim.known()) dim = {.value = trial_size, .symbol = {}};
   }
+}
+
+// Sizes to try: a likely one, those that other dimensions of the node's inputs have, which may have to fit, and some that
+// much has (triples and pairs of coordinates, what is repeated).
+std::vector<int64_t> sizes_to_try(const Graph& graph) {
+  constexpr size_t kMost = 10;
+  constexpr int64_t kLargest = 1024;
+  std::vector<int64_t> sizes = {64};
+  const auto add = [&](int64_t size) {
+    if (sizes.size() < kMost && size >= 1 && size <= kLargest &&
+        std::find(sizes.begin(), sizes.end(), size) == sizes.end())
+      sizes.push_back(size);
+  };
+  for (const Value& value : graph.values)
+    for (const Dim& dim : value.dims)
+      if (dim.value > 3) add(dim.value);
+  add(3);
+  add(2);
+  add(1);
+  return sizes;
 }
 
 bool all_known(const Graph& graph) {
@@ -79,18 +99,33 @@ Status try_alone(const Graph& graph, const Node& node) {
   // Trial sizes may contradict each other, which says nothing. Of ranks that nobody knows, those that are served
   // suffice.
   Status refused;
-  for (size_t rank : {4, 3, 2, 1, 5})
-    for (size_t further : {rank, size_t{1}, size_t{0}}) {
-      Graph trial = single;
-      try_sizes(trial, rank, further);
-      if (infer_shapes(trial).ok() && all_known(trial)) {
-        const Status lowered = lower_alone(trial);
-        if (lowered.ok()) return Status();
-        if (lowered.code() == StatusCode::kUnsupported) refused = lowered;
-      }
-      if (ranked) return refused;
+  const auto fits = [&](int64_t size, size_t rank, size_t further) {
+    Graph trial = single;
+    try_sizes(trial, size, rank, further);
+    if (!infer_shapes(trial).ok() || !all_known(trial)) return false;
+    const Status lowered = lower_alone(trial);
+    if (lowered.code() == StatusCode::kUnsupported) refused = lowered;
+    return lowered.ok();
+  };
+  for (const int64_t size : sizes_to_try(single)) {
+    if (ranked) {
+      if (fits(size, 0, 0)) return Status();
+      continue;
     }
+    for (size_t rank : {4, 3, 2, 1, 5})
+      for (size_t further : {rank, size_t{1}, size_t{0}})
+        if (fits(size, rank, further)) return Status();
+  }
   return refused;
+}
+
+// Nodes of a shape take values of any type, but not of none that is known: a region's tensors have sizes.
+bool has_types(const Graph& graph, const Node& node) {
+  const auto known = [&](ValueId id) {
+    return id == kNoValue || (graph.value(id).is_tensor && graph.value(id).type != DataType::kUndefined);
+  };
+  return std::all_of(node.inputs.begin(), node.inputs.end(), known) &&
+         std::all_of(node.outputs.begin(), node.outputs.end(), known);
 }
 
 bool is_whole(DataType type) { return type == DataType::kInt64 || type == DataType::kInt32 || type == DataType::kBool; }
@@ -208,7 +243,7 @@ PerNode<bool> claim_nodes(const Graph& graph) {
     for (size_t i = 0; i < node.inputs.size(); ++i)
       if (node.inputs[i] != kNoValue && shape_depends_on_value(node, i))
         sizes_known = sizes_known && parts.values[node.inputs[i]];
-    claimed[n] = parts.nodes[n] || (sizes_known && try_alone(folded, node).ok());
+    claimed[n] = has_types(graph, node) && (parts.nodes[n] || (sizes_known && try_alone(folded, node).ok()));
   }
   const PerNode<int> together(graph.nodes.size(), 0);
   const PerValue<NodeId> producers = graph.producers();

@@ -143,6 +143,10 @@ Status can_lower(const Graph& graph, const Node& node) {
                        node.op_type);
   TENON_UNSUPPORTED_IF(node.domain.empty() && !has_fixed_form(graph, node),
                        "{} depends on a value that is only known at run time.", node.label(graph));
+  // Of a recurrent operator each output may be left out.
+  const bool recurrent = node.op_type == "LSTM" || node.op_type == "GRU" || node.op_type == "RNN";
+  TENON_UNSUPPORTED_IF(node.outputs.empty() || (node.outputs[0] == kNoValue && !recurrent),
+                       "{} leaves its first output out.", node.label(graph));
   const DataType resized = graph.value(node.inputs.empty() ? node.outputs[0] : node.inputs[0]).type;
   if (node.op_type == "Resize" || node.op_type == "Upsample") {
     TENON_TRY_ASSIGN(const ResizeSettings settings, read_resize_settings(node));

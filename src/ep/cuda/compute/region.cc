@@ -10,6 +10,7 @@
 #include "base/checked.h"
 #include "base/format.h"
 #include "ep/cuda/compute/half_islands.h"
+#include "ep/cuda/compute/pack_heads.h"
 #include "ep/cuda/compute/parallel.h"
 #include "ep/cuda/compute/rewrites.h"
 #include "graph/huge_chunk.h"
@@ -195,6 +196,8 @@ Result<Region> Region::prepare(Graph graph, Weights weights) {
     TENON_TRY(bound_clips(graph, half));
   }
   TENON_TRY(infer_shapes(graph));
+  // A trial has no weights to join, and both forms are kernels.
+  if (weights == Weights::kAll) pack_heads(graph);
   TENON_TRY(run_rewrites(graph));
   TENON_TRY(infer_shapes(graph));
   TENON_TRY(run_passes(graph, PassPhase::kLoad, pass_options()));
@@ -247,6 +250,7 @@ Result<Graph> Region::at(std::span<const Shape> inputs) const {
   TENON_TRY(infer_shapes(graph));
   TENON_TRY(run_passes(graph, PassPhase::kPlan, pass_options()));
   split_skips(graph);
+  leave_gates(graph);
   for (ValueId id : graph.outputs)
     TENON_UNSUPPORTED_IF(!graph.value(id).fully_known(), "The shape of output \"{}\" is only known at run time.",
                          graph.value(id).name);

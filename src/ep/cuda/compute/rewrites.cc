@@ -10,6 +10,7 @@
 #include "ops/gather.h"
 #include "ops/matmul.h"
 #include "ops/softmax.h"
+#include "ops/unary.h"
 #include "plan/pass_rewriter.h"
 #include "plan/passes.h"
 
@@ -223,6 +224,23 @@ bool contrib_norm(Rewriter& rewriter, NodeId here) {
   return true;
 }
 
+// LayerNormalization whose bias has another shape than its scale: the norm, and an addition that broadcasts.
+bool bias_apart(Rewriter& rewriter, NodeId here) {
+  const Node node = rewriter.node(here);
+  if (node.op_type != "LayerNormalization" || !node.domain.empty() || node.input(2) == kNoValue) return false;
+  const Value &scale = rewriter.value(node.inputs[1]), &bias = rewriter.value(node.inputs[2]);
+  if (!scale.fully_known() || !bias.fully_known() || scale.shape() == bias.shape()) return false;
+  Node norm = node;
+  Value made = rewriter.value(node.outputs[0]);
+  made.name = node.name + ":" + made.name + ":bare";
+  norm.inputs.resize(2);
+  norm.outputs[0] = rewriter.add_value(std::move(made));
+  const ValueId bare = norm.outputs[0];
+  rewriter.insert_before(here, std::move(norm));
+  rewriter.replace(here, make_node("Add", 14, node.name, {bare, node.inputs[2]}, {node.outputs[0]}));
+  return true;
+}
+
 // GatherND of whole elements at constant indices: a Gather from the flat tensor.
 bool flat_gather(Rewriter& rewriter, NodeId here) {
   const Node node = rewriter.node(here);
@@ -289,11 +307,53 @@ void split_skips(Graph& graph) {
   rewriter.finish();
 }
 
+void leave_gates(Graph& graph) {
+  // Of fewer rows one kernel computes both products and the gate (matmul/few_rows.h).
+  constexpr int64_t kFewRows = 16;
+  Rewriter rewriter(graph);
+  for (NodeId i : rewriter.ids()) {
+    if (rewriter.erased(i)) continue;
+    const Node gate = rewriter.node(i);
+    if (gate.op_type != "Mul" || !gate.domain.empty()) continue;
+    for (size_t input = 0; input < 2; ++input) {
+      const ValueId activated = gate.inputs[input], other = gate.inputs[1 - input];
+      const Node* const product = rewriter.made_by(activated, "MatMul", "tenon");
+      if (product == nullptr || !rewriter.read_once(activated) || !rewriter.same_shape(activated, other) ||
+          rewriter.constant(other) != nullptr)
+        continue;
+      const Result<Epilogue> epilogue = read_epilogue(*product);
+      const Value& value = rewriter.value(activated);
+      if (!epilogue.ok() || epilogue->residual_after || epilogue->activation == Activation::kNone ||
+          epilogue->activation == Activation::kRelu || epilogue->activation == Activation::kGelu ||
+          epilogue->activation == Activation::kGeluTanh || !value.fully_known())
+        continue;
+      const Shape shape = value.shape();
+      const int64_t columns = shape.rank() > 0 ? shape[shape.rank() - 1] : 0;
+      if (columns == 0 || shape.element_count() / columns <= kFewRows) continue;
+      Node bare = *product, gated = gate;
+      Value made = value;
+      made.name = gate.name + ":" + made.name + ":bare";
+      const ValueId sum = rewriter.add_value(made);
+      made.name += ":activated";
+      Node activation = make_internal("Activation", product->name, {sum}, {rewriter.add_value(std::move(made))});
+      write_activation(activation, *epilogue);
+      write_activation(bare, {});
+      bare.outputs = {sum};
+      gated.inputs[input] = activation.outputs[0];
+      rewriter.insert_before(i, std::move(bare));
+      rewriter.insert_before(i, std::move(activation));
+      rewriter.replace(i, std::move(gated));
+      break;
+    }
+  }
+  rewriter.finish();
+}
+
 Status run_rewrites(Graph& graph) {
   Rewriter rewriter(graph);
   for (NodeId i : rewriter.ids()) {
     if (rewriter.erased(i)) continue;
-    (void)(contrib_norm(rewriter, i) || hoist_factors(rewriter, i, true) || product_of_rows(rewriter, i) ||
+    (void)(contrib_norm(rewriter, i) || bias_apart(rewriter, i) || hoist_factors(rewriter, i, true) || product_of_rows(rewriter, i) ||
            flat_gather(rewriter, i) || parts_of_gemm(rewriter, i) || product_of_vector(rewriter, i) ||
            softmax_in_the_middle(rewriter, i));
   }

@@ -11,6 +11,7 @@
 #include "ep/cuda/ops/gather/gather.cuh"
 #include "ep/cuda/ops/gather/scatter.cuh"
 #include "ep/cuda/ops/matmul/few_rows.cuh"
+#include "ep/cuda/ops/matmul/row_tiles.cuh"
 #include "ep/cuda/ops/moves/pad.cuh"
 #include "ep/cuda/ops/norm/group.cuh"
 #include "ep/cuda/ops/norm/norm.cuh"
@@ -98,17 +99,22 @@ TENON_INSTANCE(elementwise<Same, false, 2, 1, 1, 3u, true, 0, int, Gathered<int,
 TENON_INSTANCE(elementwise_tiles<Sum, false, 3, 1, 7u, true, float, Operand<float, Read::kTile, 7u>,
                                  Operand<bfloat_bits, Read::kElement, 4u>>);
 
-TENON_INSTANCE(keep_past<half_bits>);
-TENON_INSTANCE(place_heads<half_bits, true, false>);
-TENON_INSTANCE(place_heads<float, true, true>);
+TENON_INSTANCE(keep_past<half_bits, 8>);
+TENON_INSTANCE(place_heads<half_bits, true, false, 8>);
+TENON_INSTANCE(place_heads<bfloat_bits, true, true, 8>);
+TENON_INSTANCE(place_heads<float, true, true, 1>);
 TENON_INSTANCE(turn_heads<bfloat_bits, true>);
-TENON_INSTANCE(attend_split<half_bits, 3, 8>);
-TENON_INSTANCE(attend_split<bfloat_bits, 4, 16>);
-TENON_INSTANCE(attend_split<float, 1, 32>);
+TENON_INSTANCE(attend_split<half_bits, 3, 8, 2>);
+TENON_INSTANCE(attend_split<bfloat_bits, 4, 16, 8>);
+TENON_INSTANCE(attend_split<float, 1, 32, 4>);
 TENON_INSTANCE(join_splits<half_bits>);
 TENON_INSTANCE(few_rows<half_bits, PlainWeights<half_bits>, 1, 2, 4, true, true, Activation::kSilu>);
-TENON_INSTANCE(few_rows<bfloat_bits, BlockedWeights<bfloat_bits, 4>, 8, 2, 4, true, false, Activation::kNone>);
+TENON_INSTANCE(few_rows<float, BlockedWeights<float, 4>, 8, 2, 4, true, false, Activation::kNone>);
 TENON_INSTANCE(few_rows<float, PlainWeights<float>, 4, 1, 4, false, false, Activation::kRelu>);
+TENON_INSTANCE(row_tiles<half_bits, PlainWeights<half_bits>, 1, 1, 3, true, true, Activation::kSilu>);
+TENON_INSTANCE(row_tiles<half_bits, PlainWeights<half_bits>, 2, 2, 4, false, false, Activation::kNone>);
+TENON_INSTANCE(row_tiles<bfloat_bits, BlockedWeights<bfloat_bits, 4>, 2, 1, 8, true, false, Activation::kNone>);
+TENON_INSTANCE(row_tiles<half_bits, BlockedWeights<half_bits, 8>, 1, 2, 8, false, false, Activation::kRelu>);
 TENON_INSTANCE(widen_blocks<half_bits, 8>);
 
 TENON_INSTANCE(gather_elements<bool_bits, int, 3, false>);

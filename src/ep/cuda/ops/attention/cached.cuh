@@ -19,63 +19,82 @@ __device__ __forceinline__ BatchKeys keys_of(const KeyPositions& at, int batch, 
   return {keys, largest == at.tokens ? 0 : keys - at.tokens};
 }
 
-// A thread an element of the cache [batch, kv_heads, room, depth].
-template <typename T>
+// A thread a pack of kVector elements of the cache [batch, kv_heads, room, depth].
+template <typename T, int kVector>
 __global__ void __launch_bounds__(kMapThreads)
     keep_past(PastParams p, const T* past, const int* lengths, const int* total, T* cache) {
-  const long long at = (long long)blockIdx.x * blockDim.x + threadIdx.x;
+  using Vector = Pack<T, kVector>;
+  const unsigned at = blockIdx.x * blockDim.x + threadIdx.x, packs = p.depth / kVector;
   begin_kernel();
   if (at >= p.count) return;
-  const int d = (int)(at % p.depth);
-  const long long row = at / p.depth, heads = row / p.room;
+  const unsigned d = at % packs * kVector, row = at / packs, heads = row / p.room;
   const int position = (int)(row % p.room);
   const bool kept = position < keys_of(p.at, (int)(heads / p.kv_heads), lengths, total).before && position < p.past;
-  cache[at] = kept ? past[(heads * p.past + position) * p.depth + d] : store<T>(0.0f);
+  Vector pack{};
+  if (kept) pack = *reinterpret_cast<const Vector*>(past + ((long long)heads * p.past + position) * p.depth + d);
+  *reinterpret_cast<Vector*>(cache + (long long)at * kVector) = pack;
 }
 
-// A thread an element: of q [batch, tokens, heads, depth] where it is turned, then of keys, then of values.
-// Neighbouring pairs are turned with kInterleaved, otherwise elements that are half of the turned ones apart.
-template <typename T, bool kTurn, bool kInterleaved>
+// A thread a pack of kVector elements: of q [batch, tokens, heads, depth] where it is turned, then of keys, then of
+// values. Neighbouring pairs are turned with kInterleaved, otherwise elements that are half of the turned ones apart.
+template <typename T, bool kTurn, bool kInterleaved, int kVector>
 __global__ void __launch_bounds__(kMapThreads)
     place_heads(PlaceParams p, const T* q, const T* k, const T* v, const T* cosines, const T* sines, const int* lengths,
                 const int* total, const long long* positions, T* turned_q, T* k_cache, T* v_cache) {
-  const long long at = (long long)blockIdx.x * blockDim.x + threadIdx.x;
+  using Vector = Pack<T, kVector>;
+  const unsigned at = blockIdx.x * blockDim.x + threadIdx.x;
   begin_kernel();
   if (at >= p.count) return;
-  const int all_heads = (kTurn ? p.heads : 0) + 2 * p.kv_heads;
-  const int d = (int)(at % p.depth);
-  long long rest = at / p.depth;
+  const unsigned all_heads = (kTurn ? p.heads : 0) + 2 * p.kv_heads, packs = p.depth / kVector;
+  const int d = (int)(at % packs) * kVector;
+  unsigned rest = at / packs;
   int head = (int)(rest % all_heads);
   rest /= all_heads;
   const int token = (int)(rest % p.at.tokens), batch = (int)(rest / p.at.tokens);
   const long long row = (long long)batch * p.at.tokens + token;
-  const BatchKeys keys = keys_of(p.at, batch, lengths, total);
   const int queries = kTurn ? p.heads : 0;
   const int part = head < queries ? 0 : head < queries + p.kv_heads ? 1 : 2;
   head -= part == 0 ? 0 : part == 1 ? queries : queries + p.kv_heads;
   const T* const from = part == 0   ? q + row * p.q_row + (long long)head * p.depth
                         : part == 1 ? k + row * p.k_row + (long long)head * p.depth
                                     : v + row * p.v_row + (long long)head * p.depth;
-  float value = (float)load(from[d]);
+  Vector pack = *reinterpret_cast<const Vector*>(from + d);
+  const bool turns = kTurn && part != 2 && d < p.turned;
+  const int half = p.turned / 2;
+  const bool second = kInterleaved ? d % 2 != 0 : d >= half;
+  // What each element is turned with: in an interleaved pack of several it is the neighbour.
+  Vector others = pack;
+  if (turns && (!kInterleaved || kVector == 1))
+    others = *reinterpret_cast<const Vector*>(from + (kInterleaved ? d ^ 1 : second ? d - half : d + half));
+  const BatchKeys keys = keys_of(p.at, batch, lengths, total);
   const int place = keys.before + token;
-  if (kTurn && part != 2 && d < p.turned) {
-    const int half = p.turned / 2;
-    const bool second = kInterleaved ? d % 2 != 0 : d >= half;
-    const int angle = kInterleaved ? d / 2 : second ? d - half : d;
-    const float other = (float)load(from[kInterleaved ? d ^ 1 : second ? d - half : d + half]);
+  if (turns) {
+    constexpr int kAngles = kInterleaved && kVector > 1 ? kVector / 2 : kVector;
+    using Angles = Pack<T, kAngles>;
     long long position = positions != nullptr ? positions[row] : place;
     if (position < 0) position = 0;
     if (position >= p.cos_rows) position = p.cos_rows - 1;
-    const long long entry = position * half + angle;
-    value = value * (float)load(cosines[entry]) + (second ? other : -other) * (float)load(sines[entry]);
+    const long long entry = position * half + (kInterleaved ? d / 2 : second ? d - half : d);
+    const Angles cosine = *reinterpret_cast<const Angles*>(cosines + entry);
+    const Angles sine = *reinterpret_cast<const Angles*>(sines + entry);
+    const Vector plain = pack;
+#pragma unroll
+    for (int i = 0; i < kVector; ++i) {
+      const bool in_pack = kInterleaved && kVector > 1;
+      const int angle = in_pack ? i / 2 : i;
+      const float other = (float)load(in_pack ? plain.v[i ^ (kVector > 1 ? 1 : 0)] : others.v[i]);
+      const bool later = in_pack ? i % 2 != 0 : second;
+      pack.v[i] = store<T>((float)load(plain.v[i]) * (float)load(cosine.v[angle]) +
+                           (later ? other : -other) * (float)load(sine.v[angle]));
+    }
   }
   if (part == 0) {
-    turned_q[(row * p.heads + head) * p.depth + d] = store<T>(value);
+    *reinterpret_cast<Vector*>(turned_q + (row * p.heads + head) * p.depth + d) = pack;
     return;
   }
   if (place < 0 || place >= p.room) return;
   T* const cache = part == 1 ? k_cache : v_cache;
-  cache[(((long long)batch * p.kv_heads + head) * p.room + place) * p.depth + d] = store<T>(value);
+  *reinterpret_cast<Vector*>(cache + (((long long)batch * p.kv_heads + head) * p.room + place) * p.depth + d) = pack;
 }
 
 // A thread an element, counted as [batch, tokens, heads, depth]. Without positions cos and sin have a row a token.
@@ -106,14 +125,16 @@ __global__ void __launch_bounds__(kMapThreads)
 
 // Thread groups of kLanes have a key; a lane has eight elements of it. `parts` is [batch, tokens, heads, splits,
 // depth], `ends` the largest score and the sum of weights of each of those; with one split they are null, and y is
-// written.
-template <typename T, int kHeads, int kLanes>
+// written. kTurns: the keys that a group loads at once; few where a split has few, since all of them are computed with.
+template <typename T, int kHeads, int kLanes, int kTurns>
 __global__ void __launch_bounds__(kCachedThreads)
     attend_split(CachedParams p, const T* q, const T* k, const T* v, const T* mask, const T* sink, const int* lengths,
                  const int* total, T* y, float* parts, float* ends) {
   constexpr int kGroups = kCachedThreads / kLanes, kWarps = kCachedThreads / 32;
-  // The keys that are loaded at once, and whose scores are in shared memory.
-  constexpr int kTurns = sizeof(T) == 4 ? 4 : 8, kTileKeys = kTurns * kGroups;
+  // The keys whose scores are in shared memory at once.
+  constexpr int kTileKeys = kTurns * kGroups;
+  // Values need not wait for the scores where registers have room for both.
+  constexpr bool kEarlyValues = kTurns * sizeof(T) <= 8;
   __shared__ float scores[kHeads][kTileKeys];
   __shared__ float totals[kHeads], largests[kHeads], factors[kHeads];
   __shared__ float sums[kWarps][kHeads][kLanes * 8];
@@ -152,13 +173,17 @@ __global__ void __launch_bounds__(kCachedThreads)
   const T* const value_rows = v + batch * p.v_batch + kv_head * p.v_head + lane * 8;
   for (int tile = first; tile < last; tile += kTileKeys) {
     const int tile_last = tile + kTileKeys < last ? tile + kTileKeys : last;
-    Pack<T, 8> rows[kTurns];
+    Pack<T, 8> rows[kTurns], values[kTurns];
+    const auto load_rows = [&](const T* from, long long row, Pack<T, 8>(&to)[kTurns]) {
 #pragma unroll
-    for (int n = 0; n < kTurns; ++n) {
-      const int key = tile + n * kGroups + group;
-      rows[n] = Pack<T, 8>{};
-      if (whole && key < tile_last) rows[n] = *reinterpret_cast<const Pack<T, 8>*>(key_rows + key * p.k_row);
-    }
+      for (int n = 0; n < kTurns; ++n) {
+        const int key = tile + n * kGroups + group;
+        to[n] = Pack<T, 8>{};
+        if (whole && key < tile_last) to[n] = *reinterpret_cast<const Pack<T, 8>*>(from + key * row);
+      }
+    };
+    load_rows(key_rows, p.k_row, rows);
+    if constexpr (kEarlyValues) load_rows(value_rows, p.v_row, values);
 #pragma unroll
     for (int n = 0; n < kTurns; ++n) {
       const int key = tile + n * kGroups + group;
@@ -176,13 +201,8 @@ __global__ void __launch_bounds__(kCachedThreads)
         scores[h][key - tile] = key < tile_last ? score : -infinity_();
       }
     }
-    // The values come while the weights are computed.
-#pragma unroll
-    for (int n = 0; n < kTurns; ++n) {
-      const int key = tile + n * kGroups + group;
-      rows[n] = Pack<T, 8>{};
-      if (whole && key < tile_last) rows[n] = *reinterpret_cast<const Pack<T, 8>*>(value_rows + key * p.v_row);
-    }
+    // Otherwise they come while the weights are computed.
+    if constexpr (!kEarlyValues) load_rows(value_rows, p.v_row, values);
     __syncthreads();
     // A warp a head.
 #pragma unroll
@@ -225,7 +245,7 @@ __global__ void __launch_bounds__(kCachedThreads)
         // Behind the last key there may be anything.
         const float weight = key < tile_last ? scores[h][key - tile] : 0.0f;
 #pragma unroll
-        for (int i = 0; i < 8; ++i) out[h][i] += weight * (float)load(rows[n].v[i]);
+        for (int i = 0; i < 8; ++i) out[h][i] += weight * (float)load(values[n].v[i]);
       }
     }
     __syncthreads();

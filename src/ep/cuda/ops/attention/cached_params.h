@@ -24,7 +24,7 @@ struct PlaceParams {
   int32_t cos_rows = 0;                     // positions that cos and sin have
   int32_t room = 0;                         // positions of the cache
   int32_t q_row = 0, k_row = 0, v_row = 0;  // elements from one token to the next
-  int64_t count = 0;                        // elements of all heads of queries, keys and values
+  int64_t count = 0;                        // packs of elements of all heads of queries, keys and values
 };
 
 // The keys or values of a past, in a cache of their own: zeros are behind them.
@@ -32,7 +32,7 @@ struct PastParams {
   KeyPositions at;
   int32_t kv_heads = 0, depth = 0;
   int32_t past = 0, room = 0;  // positions of the past and of the cache
-  int64_t count = 0;           // elements of the cache
+  int64_t count = 0;           // packs of elements of the cache
 };
 
 // RotaryEmbedding. Strides are in elements, from one batch, head and token to the next.

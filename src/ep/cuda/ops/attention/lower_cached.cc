@@ -1,6 +1,7 @@
 // Attention over caches: com.microsoft's GroupQueryAttention, whose present is the past with the new keys and values in
 // their places, and RotaryEmbedding.
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <memory>
@@ -18,6 +19,9 @@ namespace tenon::cuda {
 namespace {
 
 constexpr char kHeader[] = "ep/cuda/ops/attention/cached.cuh";
+
+// Elements that a thread moves at once; heads have a multiple of it (takes_cached).
+constexpr int kPack = 8;
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -63,7 +67,7 @@ Result<TensorId> make_present(Lowering& to, const Node& node, size_t output, Val
                     .kv_heads = narrow(wanted[1]),
                     .depth = narrow(wanted[3]),
                     .room = narrow(wanted[2]),
-                    .count = wanted.element_count()};
+                    .count = wanted.element_count() / kPack};
   TensorId from = kNoTensor;
   if (past != kNoValue) {
     TENON_TRY_ASSIGN(from, to.plain(past));
@@ -74,11 +78,12 @@ Result<TensorId> make_present(Lowering& to, const Node& node, size_t output, Val
     params.past = narrow(old.shape[2]);
   }
   if (params.count == 0) return present;
+  TENON_UNSUPPORTED_IF(params.count > UINT32_MAX, "{} makes a cache {}.", to.label(node), wanted.to_string());
   TENON_TRY_ASSIGN(const LaunchShape shape, map_launch(params.count));
   const bool in_place = params.past == params.room;
   TENON_TRY(to.add_kernel(node, "keep past",
                           {.header = kHeader,
-                           .instance = template_instance("keep_past", type),
+                           .instance = template_instance("keep_past", type, kPack),
                            .params = kernel_params(params),
                            .shape = shape,
                            .in_place = {in_place},
@@ -130,6 +135,8 @@ Status add_cached_attention(Lowering& to, const Node& node, DataType type, Cache
       std::clamp<int64_t>(std::min(ceil_div(kWantedBlocks, blocks), ceil_div(most_keys, kLeastKeys)), 1, kMostSplits);
   params.split_keys = narrow(std::max<int64_t>(ceil_div(ceil_div(most_keys, splits), 16) * 16, 16));
   params.splits = narrow(std::max<int64_t>(ceil_div(most_keys, params.split_keys), 1));
+  const int most_turns = type == DataType::kFloat ? 4 : 8, groups = kCachedThreads / lanes;
+  const int at_once = static_cast<int>(std::bit_ceil(static_cast<uint64_t>(ceil_div(params.split_keys, groups))));
   TensorId parts = kNoTensor, ends = kNoTensor;
   if (params.splits > 1) {
     const int64_t count = queries * params.heads * params.splits;
@@ -141,7 +148,7 @@ Status add_cached_attention(Lowering& to, const Node& node, DataType type, Cache
       format("cached_attention {} {}x{}x{}x{} keys {} of {} heads splits {}", data_type_name(type), params.batch,
              params.heads, params.at.tokens, params.depth, most_keys, params.kv_heads, params.splits),
       {.header = kHeader,
-       .instance = template_instance("attend_split", type, together, lanes),
+       .instance = template_instance("attend_split", type, together, lanes, std::min(at_once, most_turns)),
        .params = kernel_params(params),
        .shape = {.grid_x = static_cast<unsigned>(params.splits),
                  .grid_y = static_cast<unsigned>(params.kv_heads * turns),
@@ -295,9 +302,17 @@ Status lower_grouped_query(Lowering& to, const Node& node) {
   }
   place.room = narrow(room);
   place.q_row = narrow(q.row), place.k_row = narrow(k.row), place.v_row = narrow(v.row);
-  place.count = batch * tokens * ((turns ? heads : 0) + 2 * kv_heads) * depth;
+  const std::array<TensorId, 5> packed_reads = {q.tensor, k.tensor, v.tensor, cos, sin};
+  // A pack lies in one half of what is turned, and begins at a multiple of its size.
+  const bool whole = place.turned % (interleaved ? kPack : 2 * kPack) == 0 &&
+                     std::all_of(packed_reads.begin(), packed_reads.end(), [&](TensorId id) {
+                       return id == kNoTensor || to.program().tensor(id).offset_bytes % 16 == 0;
+                     });
+  const int pack = whole ? kPack : 1;
+  place.count = batch * tokens * ((turns ? heads : 0) + 2 * kv_heads) * depth / pack;
+  TENON_UNSUPPORTED_IF(place.count > UINT32_MAX, "{} places {} elements.", to.label(node), place.count * pack);
   TENON_TRY(add_map(to, node, turns ? "turn and place heads" : "place heads", kHeader,
-                    template_instance("place_heads", type, turns, interleaved), place, place.count,
+                    template_instance("place_heads", type, turns, interleaved, pack), place, place.count,
                     {q.tensor, k.tensor, v.tensor, cos, sin, lengths, total, positions}, {turned, k_cache, v_cache}));
 
   CachedParams params{.at = place.at,

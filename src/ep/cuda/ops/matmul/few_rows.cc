@@ -11,8 +11,11 @@ namespace tenon::cuda {
 
 namespace {
 
-constexpr char kHeader[] = "ep/cuda/ops/matmul/few_rows.cuh";
+constexpr char kHeader[] = "ep/cuda/ops/matmul/few_rows.cuh", kTilesHeader[] = "ep/cuda/ops/matmul/row_tiles.cuh";
 constexpr int64_t kChunk = 8;
+// From how many rows on each lane would have more sums than loads (float32 with weights of 4 or 8 bits: half of these), and
+// how many rows the tiles of 16-bit floats have.
+constexpr int64_t kFewRows = 4, kFewRowsOfBits = 8, kTileRows = 16;
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -40,6 +43,23 @@ WarpShape choose_shape(const RowProduct& product, int64_t columns) {
   while (shape.chunks * 2 <= room && shape.chunks < chunks && shape.chunks < 8) shape.chunks *= 2;
   // Where the last turn would have few loads, turns of equal length.
   if (shape.chunks == 4 && chunks == 3 && room >= 3) shape.chunks = 3;
+  return shape;
+}
+
+// How much of the weights a block of row_tiles() has, and a warp of it at once.
+struct TileShape {
+  int halves = 1, steps = 1;
+};
+
+TileShape choose_tiles(const RowProduct& product, int64_t columns) {
+  constexpr int64_t kManyBlocks = 120;
+  constexpr int kMostLoads = 16;
+  constexpr int64_t kChunksAStep = 4 * (kRowTileThreads / 32);
+  TileShape shape;
+  if (columns / 16 >= kManyBlocks) shape.halves = 2;
+  const int64_t steps = ceil_div(product.depth / kChunk, kChunksAStep);
+  const int room = kMostLoads / ((product.gated ? 2 : 1) * std::max(shape.halves, product.rows > 8 ? 2 : 1));
+  shape.steps = static_cast<int>(ceil_div(steps, ceil_div(steps, room)));
   return shape;
 }
 
@@ -75,8 +95,9 @@ FewRowsParams params_of(const RowProduct& product) {
 
 bool takes_few_rows(DataType type, int64_t rows, int64_t depth, int64_t columns, int bits) {
   const bool float_type = type == DataType::kFloat || type == DataType::kFloat16 || type == DataType::kBfloat16;
-  return float_type && rows >= 1 && rows <= (bits == 0 ? kFewRows : kFewRowsOfBits) && depth >= kChunk &&
-         depth % kChunk == 0 && columns >= 1 && depth <= INT32_MAX / kFewRowsOfBits && columns <= INT32_MAX / 4;
+  const int64_t most = type != DataType::kFloat ? kTileRows : bits == 0 ? kFewRows : kFewRowsOfBits;
+  return float_type && rows >= 1 && rows <= most && depth >= kChunk &&
+         depth % kChunk == 0 && columns >= 1 && depth <= INT32_MAX / kTileRows && columns <= INT32_MAX / 4;
 }
 
 Status add_few_rows(Lowering& to, const Node& node, const RowProduct& product) {
@@ -86,8 +107,7 @@ Status add_few_rows(Lowering& to, const Node& node, const RowProduct& product) {
   int64_t columns = 0;
   for (const RowProduct::Matrix& matrix : matrices) columns += matrix.columns;
   if (product.gated) columns = matrices[0].columns;
-  const WarpShape shape = choose_shape(product, columns);
-  constexpr int64_t kWarps = kRowProductThreads / 32;
+  const bool tiles = product.rows > kFewRows && product.type != DataType::kFloat;
   std::vector<TensorId> reads = {product.x, product.norm_scale, product.residual}, writes;
   for (size_t i = 0; i < kMostRowProducts; ++i) {
     const RowProduct::Matrix matrix = i < matrices.size() ? matrices[i] : RowProduct::Matrix{};
@@ -100,19 +120,31 @@ Status add_few_rows(Lowering& to, const Node& node, const RowProduct& product) {
   what +=
       format("x{}{}{}{}", product.depth, product.bits != 0 ? format(" bits {}", product.bits) : "",
              product.norm_scale != kNoTensor ? " normalised" : "", product.residual != kNoTensor ? " residual" : "");
-  TENON_TRY_ASSIGN(const unsigned blocks, blocks_of(ceil_div(columns, shape.columns), kWarps));
-  return to.add_kernel(
-      node, std::move(what),
-      {.header = kHeader,
-       .instance = template_instance("few_rows", product.type, weights_type(product),
-                                     static_cast<int>(std::bit_ceil(static_cast<uint64_t>(product.rows))),
-                                     shape.columns, shape.chunks, product.norm_scale != kNoTensor, product.gated,
-                                     template_enum(product.epilogue.activation)),
-       .params = kernel_params(params_of(product)),
-       .shape = {.grid_x = blocks, .block_x = kRowProductThreads},
-       .in_place = {},
-       .text = ""},
-      std::move(reads), std::move(writes));
+  TemplateKernel kernel{.params = kernel_params(params_of(product)), .in_place = {}, .text = ""};
+  const bool norm = product.norm_scale != kNoTensor;
+  const TemplateEnum activation = template_enum(product.epilogue.activation);
+  if (tiles) {
+    const TileShape shape = choose_tiles(product, columns);
+    int64_t count = 0;  // a matrix begins with a tile of its own
+    for (size_t i = 0; i < (product.gated ? 1 : matrices.size()); ++i)
+      count += ceil_div(matrices[i].columns, shape.halves * 8);
+    TENON_TRY_ASSIGN(const unsigned blocks, blocks_of(count, 1));
+    kernel.header = kTilesHeader;
+    kernel.instance =
+        template_instance("row_tiles", product.type, weights_type(product), shape.halves,
+                          static_cast<int>(ceil_div(product.rows, 8)), shape.steps, norm, product.gated, activation);
+    kernel.shape = {.grid_x = blocks, .block_x = kRowTileThreads};
+  } else {
+    const WarpShape shape = choose_shape(product, columns);
+    constexpr int64_t kWarps = kRowProductThreads / 32;
+    TENON_TRY_ASSIGN(const unsigned blocks, blocks_of(ceil_div(columns, shape.columns), kWarps));
+    kernel.header = kHeader;
+    kernel.instance = template_instance("few_rows", product.type, weights_type(product),
+                                        static_cast<int>(std::bit_ceil(static_cast<uint64_t>(product.rows))),
+                                        shape.columns, shape.chunks, norm, product.gated, activation);
+    kernel.shape = {.grid_x = blocks, .block_x = kRowProductThreads};
+  }
+  return to.add_kernel(node, std::move(what), std::move(kernel), std::move(reads), std::move(writes));
 }
 
 Result<TensorId> add_widened(Lowering& to, const Node& node, const RowProduct& product) {

@@ -15,6 +15,7 @@ namespace tenon::cuda::device {
 // How eight neighbouring weights lie in memory: what is loaded, and the numbers that it stands for.
 template <typename T>
 struct PlainWeights {
+  static constexpr bool kPlain = true;
   using Element = T;
   using Raw = Pack<T, 8>;
   static __device__ __forceinline__ void load(const FewRowsParams& p, const Element* w, const T*, const unsigned char*,
@@ -30,6 +31,7 @@ struct PlainWeights {
 // (q - zero) * scale, with a scale for each block; q has 4 or 8 bits, the first in the lowest ones.
 template <typename T, int kBits>
 struct BlockedWeights {
+  static constexpr bool kPlain = false;
   using Element = unsigned char;
   struct Raw {
     Pack<unsigned, kBits / 4> bits;

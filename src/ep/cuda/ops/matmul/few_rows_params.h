@@ -6,7 +6,7 @@
 namespace tenon::cuda {
 
 inline constexpr int kMostRowProducts = 3;
-inline constexpr int kRowProductThreads = 128;
+inline constexpr int kRowProductThreads = 128, kRowTileThreads = 256;
 
 struct FewRowsParams {
   int32_t rows = 0, depth = 0;

@@ -30,6 +30,9 @@ Status add_normalisation(Lowering& to, const Node& node, const Normalisation& n,
   const DataType type = to.program().tensor(from).type;
   TENON_UNSUPPORTED_IF(compute_type(type) != "float" && type != DataType::kDouble, "{} normalises {}.", to.label(node),
                        data_type_name(type));
+  // The simplified norms of ONNX Runtime's own may make another type.
+  TENON_UNSUPPORTED_IF(to.program().tensor(out).type != type, "{} normalises {} and makes {}.", to.label(node),
+                       data_type_name(type), data_type_name(to.program().tensor(out).type));
   const Layout layout = lay_out(n.groups, type);
   TensorId scale = kNoTensor, bias = kNoTensor, mean = kNoTensor, inverse = kNoTensor;
   if (n.scale != kNoValue) {

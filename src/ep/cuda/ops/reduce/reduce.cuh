@@ -74,6 +74,10 @@ struct Reducing {
   }
   static __device__ __forceinline__ N end(N acc, N most, int64_t count) {
     if constexpr (kKind == ReduceKind::kMean) {
+      // Of integers the mean of nothing is 0, as the CPU EP has it; of floats it is no number.
+      if constexpr (N(0.5) == N(0)) {
+        if (count == 0) return N(0);
+      }
       return acc / (N)count;
     } else if constexpr (kKind == ReduceKind::kL2 || kKind == ReduceKind::kRoot) {
       // Of integers in float32.
