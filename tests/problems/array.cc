@@ -222,12 +222,14 @@ double sum_bound(DataType type, int64_t terms, double magnitude) {
 }
 
 namespace {
-bool tf32_allowed = false;
-}
-void allow_tf32() { tf32_allowed = true; }
+// The bits of a factor that a product may round off.
+double factor_roundoff = 0;
+}  // namespace
+void allow_tf32() { factor_roundoff = std::ldexp(1.0, -11); }
+void allow_split_factors() { factor_roundoff = std::max(factor_roundoff, std::ldexp(1.0, -23)); }
 
 double product_bound(DataType type, int64_t terms, double magnitude) {
-  const double factors = tf32_allowed && type == DataType::kFloat ? 2 * std::ldexp(1.0, -11) : 0;
+  const double factors = type == DataType::kFloat ? 2 * factor_roundoff : 0;
   return sum_bound(type, terms, magnitude) + factors * magnitude;
 }
 

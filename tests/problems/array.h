@@ -67,6 +67,8 @@ double sum_bound(DataType type, int64_t terms, double magnitude);
 double product_bound(DataType type, int64_t terms, double magnitude);
 // For the whole program: products of f32 may be TF32's, with 11 bits.
 void allow_tf32();
+// The same of products of numbers split in two, whose least part is left out, as tensor cores make those of f32.
+void allow_split_factors();
 // y = f(x): the bound of x goes through f. f itself is wrong by `ulps` units of |y| + min(1, |x|), and by two of
 // max(1, |x|), because formulas multiply x by numbers next to 1 (gelu, mish) or subtract from them (exp(x) - 1).
 // 0 ulps: f is exact.

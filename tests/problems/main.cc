@@ -55,6 +55,7 @@ Result<Arguments> read_arguments(int count, char** texts) {
       arguments.files.push_back(value);
     } else if (name == "--ep") {
       arguments.runner.ep = value;
+      if (value != "cpu") allow_split_factors();
     } else if (name == "--ep-option") {
       const size_t equals = value.find('=');
       TENON_INVALID_IF(equals == std::string::npos, "--ep-option is \"{}\"; it takes KEY=VALUE.", value);

@@ -107,16 +107,18 @@ Status try_alone(const Graph& graph, const Node& node) {
     if (lowered.code() == StatusCode::kUnsupported) refused = lowered;
     return lowered.ok();
   };
+  // The first sizes that fit decide: ones may take what no other size does.
   for (const int64_t size : sizes_to_try(single)) {
     if (ranked) {
       if (fits(size, 0, 0)) return Status();
-      continue;
+    } else {
+      for (size_t rank : {4, 3, 2, 1, 5})
+        for (size_t further : {rank, size_t{1}, size_t{0}})
+          if (fits(size, rank, further)) return Status();
     }
-    for (size_t rank : {4, 3, 2, 1, 5})
-      for (size_t further : {rank, size_t{1}, size_t{0}})
-        if (fits(size, rank, further)) return Status();
+    if (!refused.ok()) return refused;
   }
-  return refused;
+  return Status();
 }
 
 // Nodes of a shape take values of any type, but not of none that is known: a region's tensors have sizes.

@@ -250,6 +250,80 @@ TEST(ClaimNodes, ATransposedConvolutionIsAConvolutionAndAKernel) {
   }
 }
 
+// What is refused whatever the sizes is no claim, also where nobody knows a rank: the sizes that are tried have to fit.
+TEST(ClaimNodes, WhatNoSizesHelpIsRefusedThoughRanksAreUnknown) {
+  plan_testing::GraphBuilder builder;
+  const ValueId x = builder.value("x", DataType::kInt64);
+  builder.graph.inputs.push_back(x);
+  std::byte* data = nullptr;
+  const ValueId slope = builder.graph.add_constant("slope", *make_constant(DataType::kInt64, Shape{7, 1, 1}, &data));
+  builder.output(builder.node("PRelu", {x, slope}, "y", DataType::kInt64));
+  EXPECT_THAT(claim_nodes(builder.graph), ElementsAre(false));
+
+  plan_testing::GraphBuilder norm;
+  const ValueId image = norm.value("image"), mean = norm.value("mean");
+  norm.graph.inputs = {image, mean};
+  const ValueId scale = norm.graph.add_constant("scale", *make_constant(DataType::kFloat, Shape{12}, &data));
+  const ValueId y = norm.node("BatchNormalization", {image, scale, mean, scale, mean}, "y");
+  norm.last().since_version = 15;
+  norm.last().set_int("training_mode", 1);
+  norm.last().outputs = {y, norm.value("running_mean"), norm.value("running_var")};
+  for (ValueId id : std::vector<ValueId>(norm.last().outputs)) norm.output(id);
+  EXPECT_THAT(claim_nodes(norm.graph), ElementsAre(false));
+
+  plan_testing::GraphBuilder sample;
+  const ValueId volume = sample.value("volume", DataType::kDouble), grid = sample.value("grid", DataType::kDouble);
+  sample.graph.inputs = {volume, grid};
+  sample.output(sample.node("GridSample", {volume, grid}, "y", DataType::kDouble));
+  sample.last().since_version = 20;
+  EXPECT_THAT(claim_nodes(sample.graph), ElementsAre(false));
+}
+
+// Its size would be taken of a tensor without one.
+TEST(ClaimNodes, AValueWithoutATypeIsLeftToOthers) {
+  plan_testing::GraphBuilder builder;
+  const ValueId x = builder.value("x", DataType::kUndefined);
+  builder.graph.inputs.push_back(x);
+  builder.output(builder.node("Shape", {x}, "y", DataType::kInt64));
+  EXPECT_THAT(claim_nodes(builder.graph), ElementsAre(false));
+}
+
+TEST(ClaimNodes, APoolWithoutItsFirstOutputIsLeftToOthers) {
+  plan_testing::GraphBuilder builder;
+  const ValueId x = builder.input("x", dims({1, 1, 4, 4}));
+  const ValueId places = builder.node("MaxPool", {x}, "places", DataType::kInt64);
+  builder.last().set_ints("kernel_shape", {2, 2});
+  builder.last().outputs = {kNoValue, places};
+  builder.shape(places, Shape{1, 1, 3, 3});
+  builder.output(places);
+  EXPECT_THAT(claim_nodes(builder.graph), ElementsAre(false));
+}
+
+// The result of ONNX Runtime's own norms has the scale's type, and the kernel writes that of x.
+TEST(ClaimNodes, ANormThatMakesAnotherTypeIsLeftToOthers) {
+  for (const DataType type : {DataType::kFloat, DataType::kDouble}) {
+    plan_testing::GraphBuilder builder;
+    const ValueId x = builder.input("x", dims({2, 128, 3}), type), scale = builder.input("scale", dims({3}));
+    const ValueId y = builder.node("SimplifiedLayerNormalization", {x, scale}, "y");
+    builder.last().since_version = 1;
+    builder.last().set_int("axis", -1);
+    builder.last().set_float("epsilon", 1e-5F);
+    builder.shape(y, Shape{2, 128, 3});
+    builder.output(y);
+    EXPECT_THAT(claim_nodes(builder.graph), ElementsAre(type == DataType::kFloat)) << data_type_name(type);
+  }
+}
+
+TEST(ClaimNodes, ANormWhoseBiasIsBroadcastIsTwoKernels) {
+  plan_testing::GraphBuilder builder;
+  const ValueId x = builder.input("x", {{-1, "n"}, {6, {}}, {8, {}}});
+  const ValueId scale = builder.input("scale", dims({8})), bias = builder.input("bias", dims({6, 1}));
+  builder.output(builder.node("LayerNormalization", {x, scale, bias}, "y"));
+  builder.last().since_version = 17;
+  EXPECT_THAT(claim_nodes(builder.graph), ElementsAre(true));
+  EXPECT_EQ(lower_regions(builder.graph, {Shape{2, 6, 8}, Shape{8}, Shape{6, 1}}).operators, 2u);
+}
+
 // Another part of the graph makes the size: nothing is known of it when the region is planned.
 TEST(GroupNodes, WhatNeedsASizeOfAnotherRegionIsLeftToOthers) {
   plan_testing::GraphBuilder builder;
