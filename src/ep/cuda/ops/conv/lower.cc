@@ -271,6 +271,8 @@ Status lower_conv(Lowering& to, const Node& node) {
                        [channels = params.in_c](const Constant& from, std::byte* out) {
                          pack_weights(from, channels, DataType::kFloat, false, out);
                        });
+  // The depthwise kernels load the bias along with the weights.
+  if (node.input(2) != kNoValue && to.constant(node.inputs[2]) == nullptr) params.constant_weights = 0;
   if (node.input(2) != kNoValue) {
     TENON_TRY_ASSIGN(tensors.bias, bias_as(to, node, node.inputs[2], DataType::kFloat));
   }
