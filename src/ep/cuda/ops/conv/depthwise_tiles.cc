@@ -36,13 +36,14 @@ std::vector<DepthwiseTiles> DepthwiseTiles::all(DataType type, const ConvParams&
     return {};
   std::vector<DepthwiseTiles> all;
   for (int outputs : {4, 2, 1, 8})
-    for (int down : {8, 4, 2, 1}) {
-      DepthwiseTiles tiles(type, p);
-      tiles.shape_ = {outputs, kTilePositions / down, down};
-      if (!tiles.fits()) continue;
-      tiles.cycles_ = tiles.estimate();
-      all.push_back(tiles);
-    }
+    for (int down : {8, 4, 2, 1})
+      for (bool unrolled : {true, false}) {
+        DepthwiseTiles tiles(type, p);
+        tiles.shape_ = {outputs, kTilePositions / down, down, unrolled};
+        if (!tiles.fits()) continue;
+        tiles.cycles_ = tiles.estimate();
+        all.push_back(tiles);
+      }
   std::stable_sort(all.begin(), all.end(),
                    [](const DepthwiseTiles& a, const DepthwiseTiles& b) { return a.cycles_ < b.cycles_; });
   return all;
@@ -50,6 +51,8 @@ std::vector<DepthwiseTiles> DepthwiseTiles::all(DataType type, const ConvParams&
 
 bool DepthwiseTiles::fits() const {
   constexpr int64_t kMostSharedBytes = 48 << 10, kMostWeightRegisters = 32, kMostReads = 48, kMostCopies = 24;
+  // Machine code is fetched from memory too.
+  constexpr int64_t kMostUnrolled = 512;
   const auto size = static_cast<int64_t>(data_type_size(type_));
   const int64_t taps = h_.kernel * w_.kernel;
   // The kernel counts in 32 bits.
@@ -59,6 +62,7 @@ bool DepthwiseTiles::fits() const {
     return false;
   const int64_t padding = size == 2 ? h_.read(shape_.down) : 0;
   const int64_t shared_bytes = kTileChannels * ((pixels() + padding) * size + taps * int64_t{sizeof(float)});
+  if (shape_.unrolled ? taps * shape_.outputs > kMostUnrolled : h_.kernel == 1) return false;
   return shared_bytes <= kMostSharedBytes && copies(taps) * chunk() * size / 4 <= kMostWeightRegisters &&
          w_.read(shape_.outputs) <= kMostReads && copies(pixels()) <= kMostCopies;
 }
@@ -86,7 +90,7 @@ double DepthwiseTiles::estimate() const {
   constexpr int64_t kProcessors = 132;  // of an H100 or H200
   // A single block of a processor waits for its own instructions where two would fill each other's gaps.
   constexpr double kLeastRounds = 1.6;
-  constexpr double kStart = 150, kCopy = 25, kOutput = 20;
+  constexpr double kStart = 150, kCopy = 25, kOutput = 20, kTurn = 10;
   constexpr int64_t kWarps = kTileThreads / 32;
   const bool wide = type_ == DataType::kFloat;
   const int64_t reads = w_.read(shape_.outputs);
@@ -94,7 +98,8 @@ double DepthwiseTiles::estimate() const {
   const int64_t accesses = kWarps * (reads * (wide ? 2 : 1) + w_.kernel);
   const double block = static_cast<double>(h_.kernel * std::max(instructions, accesses)) +
                        static_cast<double>(copies(pixels()) + copies(h_.kernel * w_.kernel)) * kCopy +
-                       shape_.outputs * kOutput + kStart;
+                       shape_.outputs * kOutput + (shape_.unrolled ? 0.0 : static_cast<double>(h_.kernel) * kTurn) +
+                       kStart;
   return block * std::max(kLeastRounds, static_cast<double>(ceil_div(blocks(), kProcessors)));
 }
 
@@ -123,18 +128,20 @@ TemplateKernel DepthwiseTiles::kernel(const Epilogue& epilogue, bool constant) c
   given.constant = constant ? 1 : 0;
   given.epilogue = epilogue_params(epilogue);
   const auto count = [](int64_t value) { return static_cast<int>(value); };
-  return {.header = "ep/cuda/ops/conv/depthwise_tiles.cuh",
-          .instance = template_instance("depthwise_tiles", type_, template_enum(epilogue.activation), count(chunk()),
-                                        count(h_.kernel), count(w_.kernel), count(h_.stride), count(w_.stride),
-                                        shape_.outputs, shape_.across, shape_.down),
-          .params = kernel_params(given),
-          .shape = {.grid_x = static_cast<unsigned>(blocks()), .block_x = kTileThreads},
-          .in_place = {},
-          .text = ""};
+  return {
+      .header = "ep/cuda/ops/conv/depthwise_tiles.cuh",
+      .instance = template_instance("depthwise_tiles", type_, template_enum(epilogue.activation), count(chunk()),
+                                    count(h_.kernel), count(w_.kernel), count(h_.stride), count(w_.stride),
+                                    shape_.outputs, shape_.across, shape_.down, shape_.unrolled ? count(h_.kernel) : 1),
+      .params = kernel_params(given),
+      .shape = {.grid_x = static_cast<unsigned>(blocks()), .block_x = kTileThreads},
+      .in_place = {},
+      .text = ""};
 }
 
 std::string DepthwiseTiles::text() const {
-  return format("{} of {}x{}", shape_.outputs, shape_.down, shape_.across * shape_.outputs);
+  return format("{} of {}x{}{}", shape_.outputs, shape_.down, shape_.across * shape_.outputs,
+                shape_.unrolled ? "" : " in a loop");
 }
 
 Status add_depthwise_tiles(Lowering& to, const Node& node, const DepthwiseTiles& tiles, const ConvParams& p,

@@ -56,14 +56,12 @@ struct TileShape {
   // What a thread copies of each pixel or tap, and how often.
   static constexpr int kChunks = kTileChannels / chunk, kStep = kTileThreads / kChunks;
   static constexpr int kPixelTurns = (kPixels + kStep - 1) / kStep, kTapTurns = (kTaps + kStep - 1) / kStep;
-  // Loops over many taps are left as they are: machine code has to be fetched too.
-  static constexpr int kRowsUnrolled = kTaps * outputs <= 512 ? kernel_h : 1;
 };
 
-// Weights are [kernel row][kernel column][channel]; kChunk channels are copied at once. `bias` and `residual` may be
-// null.
+// Weights are [kernel row][kernel column][channel]; kChunk channels are copied at once. kRowsUnrolled: of the window,
+// one or all. `bias` and `residual` may be null.
 template <typename T, Activation kActivation, int kChunk, int kKernelH, int kKernelW, int kStrideH, int kStrideW,
-          int kOutputs, int kAcross, int kDown>
+          int kOutputs, int kAcross, int kDown, int kRowsUnrolled>
 __global__ void __launch_bounds__(kTileThreads)
     depthwise_tiles(DepthwiseTilesParams p, const T* x, const T* w, const float* bias, const T* residual, T* y) {
   using Tile = TileShape<T, kChunk, kKernelH, kKernelW, kStrideH, kStrideW, kOutputs, kAcross, kDown>;
@@ -155,7 +153,7 @@ __global__ void __launch_bounds__(kTileThreads)
   const T* line = pixels + (down * kStrideH * Tile::kRow + across * kOutputs * kStrideW * kTileChannels + lane);
   const float* taps = weights + lane;
   float sums[kOutputs][2] = {};
-#pragma unroll(Tile::kRowsUnrolled)
+#pragma unroll(kRowsUnrolled)
   for (int r = 0; r < kKernelH; ++r, line += Tile::kRow, taps += kKernelW * kTileChannels) {
     float values[Tile::kReads][2];
 #pragma unroll

@@ -24,13 +24,15 @@ class DepthwiseTiles {
   double cycles() const { return cycles_; }
   // `constant`: weights and bias are no other kernel's results.
   TemplateKernel kernel(const Epilogue& epilogue, bool constant) const;
-  // The outputs that a thread makes, and those of a block: "4 of 4x8".
+  // The outputs that a thread makes, and those of a block: "4 of 8x4", "4 of 8x4 in a loop".
   std::string text() const;
 
  private:
-  // A thread makes `outputs` of a row, a block `across` times as many in `down` rows.
+  // A thread makes `outputs` of a row, a block `across` times as many in `down` rows. The loop over the window's rows
+  // may be unrolled.
   struct Shape {
     int outputs = 1, across = 1, down = 1;
+    bool unrolled = true;
   };
   // The sizes along the rows and along the columns.
   struct Sizes {

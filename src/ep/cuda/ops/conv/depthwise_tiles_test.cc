@@ -264,7 +264,7 @@ TEST_F(DepthwiseTilesOnDevice, DISABLED_TimesOfAllTiles) {
         const Result<double> ns =
             measure_ns(*device_, context->stream(), [&](CUstream stream) { return queue(setup, stream); });
         ASSERT_TRUE(ns.ok()) << ns.status().to_string();
-        std::printf("  %-10s %5d blocks, estimate %7.0f cycles: %7.2f us\n", tiles.text().c_str(),
+        std::printf("  %-22s %5d blocks, estimate %7.0f cycles: %7.2f us\n", tiles.text().c_str(),
                     static_cast<int>(tiles.blocks()), tiles.cycles(), *ns / 1000);
       }
     }
