@@ -35,15 +35,17 @@ std::vector<DepthwiseTiles> DepthwiseTiles::all(DataType type, const ConvParams&
       p.channels == 0 || p.dilation_h != 1 || p.dilation_w != 1 || p.stride_h > 2 || p.stride_w > 2)
     return {};
   std::vector<DepthwiseTiles> all;
-  for (int outputs : {4, 2, 1, 8})
-    for (int down : {8, 4, 2, 1})
-      for (bool unrolled : {true, false}) {
-        DepthwiseTiles tiles(type, p);
-        tiles.shape_ = {outputs, kTilePositions / down, down, unrolled};
-        if (!tiles.fits()) continue;
-        tiles.cycles_ = tiles.estimate();
-        all.push_back(tiles);
-      }
+  for (int positions : {8, 4, 16})
+    for (int outputs : {4, 2, 1, 8})
+      for (int down : {8, 4, 2, 1})
+        for (bool unrolled : {true, false}) {
+          if (down > positions) continue;
+          DepthwiseTiles tiles(type, p);
+          tiles.shape_ = {outputs, positions / down, down, unrolled};
+          if (!tiles.fits()) continue;
+          tiles.cycles_ = tiles.estimate();
+          all.push_back(tiles);
+        }
   std::stable_sort(all.begin(), all.end(),
                    [](const DepthwiseTiles& a, const DepthwiseTiles& b) { return a.cycles_ < b.cycles_; });
   return all;
@@ -73,7 +75,7 @@ int64_t DepthwiseTiles::chunk() const {
   return chunk;
 }
 
-int64_t DepthwiseTiles::copies(int64_t items) const { return ceil_div(items * kTileChannels / chunk(), kTileThreads); }
+int64_t DepthwiseTiles::copies(int64_t items) const { return ceil_div(items * kTileChannels / chunk(), threads()); }
 
 int64_t DepthwiseTiles::pixels() const {
   return h_.read(shape_.down) * w_.read(int64_t{shape_.across} * shape_.outputs);
@@ -84,23 +86,25 @@ int64_t DepthwiseTiles::blocks() const {
          ceil_div(channels_, kTileChannels);
 }
 
-// The cycles of the processor that has the most blocks: instructions of one of its warps' schedulers, or accesses to
-// shared memory, whichever are more. The instructions were counted in the machine code of a few instances for sm_90.
+// The cycles of the processor that has the most blocks: instructions of its busiest scheduler of warps, or accesses to
+// shared memory, whichever are more. Instructions were counted in the machine code of a few instances for sm_90.
 double DepthwiseTiles::estimate() const {
   constexpr int64_t kProcessors = 132;  // of an H100 or H200
-  // A single block of a processor waits for its own instructions where two would fill each other's gaps.
-  constexpr double kLeastRounds = 1.6;
+  constexpr double kSchedulers = 4;
+  // A warp alone on its scheduler waits for its own instructions, where two would fill each other's gaps.
+  constexpr double kLeastWarps = 1.6;
   constexpr double kStart = 150, kCopy = 25, kOutput = 20, kTurn = 10;
-  constexpr int64_t kWarps = kTileThreads / 32;
   const bool wide = type_ == DataType::kFloat;
   const int64_t reads = w_.read(shape_.outputs);
   const int64_t instructions = reads * (wide ? 1 : 3) + w_.kernel * (1 + 2 * shape_.outputs);
-  const int64_t accesses = kWarps * (reads * (wide ? 2 : 1) + w_.kernel);
-  const double block = static_cast<double>(h_.kernel * std::max(instructions, accesses)) +
-                       static_cast<double>(copies(pixels()) + copies(h_.kernel * w_.kernel)) * kCopy +
-                       shape_.outputs * kOutput + (shape_.unrolled ? 0.0 : static_cast<double>(h_.kernel) * kTurn) +
-                       kStart;
-  return block * std::max(kLeastRounds, static_cast<double>(ceil_div(blocks(), kProcessors)));
+  const int64_t accesses = reads * (wide ? 2 : 1) + w_.kernel;
+  const double row = std::max(static_cast<double>(instructions), kSchedulers * static_cast<double>(accesses)) +
+                     (shape_.unrolled ? 0 : kTurn);
+  const double warp = static_cast<double>(h_.kernel) * row +
+                      static_cast<double>(copies(pixels()) + copies(h_.kernel * w_.kernel)) * kCopy +
+                      shape_.outputs * kOutput + kStart;
+  const auto warps = static_cast<double>(ceil_div(blocks(), kProcessors) * threads() / 32);
+  return warp * std::max(kLeastWarps, warps / kSchedulers);
 }
 
 DepthwiseTilesParams DepthwiseTiles::params() const {
@@ -134,7 +138,7 @@ TemplateKernel DepthwiseTiles::kernel(const Epilogue& epilogue, bool constant) c
                                     count(h_.kernel), count(w_.kernel), count(h_.stride), count(w_.stride),
                                     shape_.outputs, shape_.across, shape_.down, shape_.unrolled ? count(h_.kernel) : 1),
       .params = kernel_params(given),
-      .shape = {.grid_x = static_cast<unsigned>(blocks()), .block_x = kTileThreads},
+      .shape = {.grid_x = static_cast<unsigned>(blocks()), .block_x = static_cast<unsigned>(threads())},
       .in_place = {},
       .text = ""};
 }

@@ -54,7 +54,8 @@ struct TileShape {
   static constexpr int kRow = kWidth * kTileChannels + kPadding;
   static constexpr int kSharedWords = kHeight * kRow * sizeof(T) / 4;
   // What a thread copies of each pixel or tap, and how often.
-  static constexpr int kChunks = kTileChannels / chunk, kStep = kTileThreads / kChunks;
+  static constexpr int kThreads = across * down * kTileLanes;
+  static constexpr int kChunks = kTileChannels / chunk, kStep = kThreads / kChunks;
   static constexpr int kPixelTurns = (kPixels + kStep - 1) / kStep, kTapTurns = (kTaps + kStep - 1) / kStep;
 };
 
@@ -62,12 +63,11 @@ struct TileShape {
 // one or all. `bias` and `residual` may be null.
 template <typename T, Activation kActivation, int kChunk, int kKernelH, int kKernelW, int kStrideH, int kStrideW,
           int kOutputs, int kAcross, int kDown, int kRowsUnrolled>
-__global__ void __launch_bounds__(kTileThreads)
+__global__ void __launch_bounds__((kAcross * kDown) * kTileLanes)
     depthwise_tiles(DepthwiseTilesParams p, const T* x, const T* w, const float* bias, const T* residual, T* y) {
   using Tile = TileShape<T, kChunk, kKernelH, kKernelW, kStrideH, kStrideW, kOutputs, kAcross, kDown>;
   using Words = Pack<unsigned, kChunk * sizeof(T) / 4>;
   using Pair = ChannelPair<T>;
-  static_assert(kAcross * kDown == kTilePositions);
   __shared__ Pack<float, 4> shared_weights[Tile::kTaps * kTileChannels / 4];
   __shared__ Pack<unsigned, 4> shared_pixels[Tile::kSharedWords / 4];
   float* const weights = &shared_weights[0].v[0];
@@ -91,7 +91,7 @@ __global__ void __launch_bounds__(kTileThreads)
   }
   const int lane = static_cast<int>(threadIdx.x % kTileLanes) * 2,
             position = static_cast<int>(threadIdx.x / kTileLanes);
-  // The half warps are in neighbouring rows.
+  // The half warps are in neighbouring rows where a tile has several.
   const int down = position % kDown, across = position / kDown;
   const int row = static_cast<int>(block[1]) * kDown + down;
   const int column = (static_cast<int>(block[2]) * kAcross + across) * kOutputs;

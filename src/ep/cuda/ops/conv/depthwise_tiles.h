@@ -42,7 +42,8 @@ class DepthwiseTiles {
   DepthwiseTiles(DataType type, const ConvParams& params);
   bool fits() const;
   int64_t pixels() const;  // that a block reads
-  int64_t chunk() const;   // channels that are copied at once
+  int64_t threads() const { return int64_t{shape_.across} * shape_.down * kTileLanes; }
+  int64_t chunk() const;  // channels that are copied at once
   int64_t copies(int64_t items) const;
   double estimate() const;
   DepthwiseTilesParams params() const;

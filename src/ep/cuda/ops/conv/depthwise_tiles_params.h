@@ -7,10 +7,8 @@
 
 namespace tenon::cuda {
 
-// A block has this many lanes for the channels of its tile, two channels each, and as many positions as its other
-// threads are: lanes first.
-inline constexpr int kTileThreads = 128, kTileLanes = 16, kTileChannels = 2 * kTileLanes;
-inline constexpr int kTilePositions = kTileThreads / kTileLanes;
+// Each position of a block's tile has this many lanes, with two channels each.
+inline constexpr int kTileLanes = 16, kTileChannels = 2 * kTileLanes;
 
 // A depthwise convolution with channels last. Distances are counted in elements; rows may be the image's columns, where
 // the window has one column alone.
