@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,10 +15,12 @@ namespace tenon::cuda {
 
 class DepthwiseTiles {
  public:
-  // The tiles that serve a convolution of `params`, the one that takes the least time by an estimate first; all give
-  // the same bits. Addresses, epilogue and depth do not matter. None for windows of one tap, dilations, strides above
-  // 2, an odd number of channels, and windows that shared memory has no room for. Not for 3x3 windows with the same
-  // stride both ways either: direct.cu holds those in registers.
+  // The tile for a convolution of `params`, whose addresses, epilogue and depth do not matter. None for windows of one
+  // tap, dilations, strides above 2, an odd number of channels, and windows that shared memory has no room for. Not for
+  // 3x3 windows with the same stride both ways either: direct.cu holds those in registers.
+  static std::optional<DepthwiseTiles> choose(DataType type, const ConvParams& params);
+  // All tiles that could serve, the one that takes the least time by an estimate first; they give the same bits. For
+  // tests, and for whoever tunes the choice.
   static std::vector<DepthwiseTiles> all(DataType type, const ConvParams& params);
 
   int64_t blocks() const;
@@ -41,6 +44,7 @@ class DepthwiseTiles {
   };
   DepthwiseTiles(DataType type, const ConvParams& params);
   bool fits() const;
+  bool is_usual() const;
   int64_t pixels() const;  // that a block reads
   int64_t threads() const { return int64_t{shape_.across} * shape_.down * kTileLanes; }
   int64_t chunk() const;  // channels that are copied at once

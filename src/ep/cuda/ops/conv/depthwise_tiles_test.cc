@@ -7,6 +7,7 @@
 
 #include <cstdio>
 #include <cstring>
+#include <set>
 
 #include "ep/cuda/compute/algorithm_cache.h"
 #include "ep/cuda/compute/device_testing.h"
@@ -43,54 +44,62 @@ ConvParams square(int channels, int size, int kernel, int stride = 1, int images
   return params_of({images, size, size, channels, {kernel, stride}, {kernel, stride}});
 }
 
-std::vector<DepthwiseTiles> tiles_of(const ConvParams& params, DataType type = DataType::kFloat16) {
-  return DepthwiseTiles::all(type, params);
+std::optional<DepthwiseTiles> tiles_of(const ConvParams& params, DataType type = DataType::kFloat16) {
+  return DepthwiseTiles::choose(type, params);
 }
 
 TEST(DepthwiseTiles, ServeLargeWindowsOfAllFloats) {
   for (DataType type : {DataType::kFloat, DataType::kFloat16, DataType::kBfloat16})
     for (int kernel : {2, 5, 7, 9})
       for (int stride : {1, 2})
-        for (int channels : {2, 34, 96}) EXPECT_FALSE(tiles_of(square(channels, 14, kernel, stride), type).empty());
+        for (int channels : {2, 34, 96}) EXPECT_TRUE(tiles_of(square(channels, 14, kernel, stride), type).has_value());
 }
 
 TEST(DepthwiseTiles, LeaveOtherWindowsToTheGeneralKernel) {
-  EXPECT_TRUE(tiles_of(square(96, 56, 3)).empty());  // held in registers by a kernel of its own
-  EXPECT_TRUE(tiles_of(square(96, 56, 1)).empty());
-  EXPECT_TRUE(tiles_of(square(33, 56, 7)).empty());
-  EXPECT_TRUE(tiles_of(square(96, 56, 7, 3)).empty());
-  EXPECT_TRUE(tiles_of(square(96, 56, 31)).empty());
-  EXPECT_TRUE(tiles_of(square(96, 56, 7), DataType::kDouble).empty());
+  EXPECT_FALSE(tiles_of(square(96, 56, 3)).has_value());  // held in registers by a kernel of its own
+  EXPECT_FALSE(tiles_of(square(96, 56, 1)).has_value());
+  EXPECT_FALSE(tiles_of(square(33, 56, 7)).has_value());
+  EXPECT_FALSE(tiles_of(square(96, 56, 7, 3)).has_value());
+  EXPECT_FALSE(tiles_of(square(96, 56, 31)).has_value());
+  EXPECT_FALSE(tiles_of(square(96, 56, 7), DataType::kDouble).has_value());
   ConvParams dilated = square(96, 56, 7);
   dilated.dilation_h = 2;
-  EXPECT_TRUE(tiles_of(dilated).empty());
+  EXPECT_FALSE(tiles_of(dilated).has_value());
 }
 
 // Elements are counted in 32 bits.
 TEST(DepthwiseTiles, LeaveLargeTensorsToTheGeneralKernel) {
-  EXPECT_FALSE(tiles_of(square(1024, 1024, 7)).empty());
-  EXPECT_TRUE(tiles_of(square(1024, 1024, 7, 1, 2)).empty());
+  EXPECT_TRUE(tiles_of(square(1024, 1024, 7)).has_value());
+  EXPECT_FALSE(tiles_of(square(1024, 1024, 7, 1, 2)).has_value());
 }
 
 // Half of the 132 processors at least, and no more blocks than a processor holds at once where images are small.
 TEST(DepthwiseTiles, SmallImagesOccupyTheProcessors) {
   for (const ConvParams& params : {square(768, 7, 7), square(384, 14, 7), square(192, 28, 7), square(96, 56, 7)}) {
-    const std::vector<DepthwiseTiles> tiles = tiles_of(params);
-    ASSERT_FALSE(tiles.empty());
-    EXPECT_GE(tiles.front().blocks(), 66) << tiles.front().text();
-    EXPECT_LE(tiles.front().blocks(), 3 * 132) << tiles.front().text();
+    const std::optional<DepthwiseTiles> tiles = tiles_of(params);
+    ASSERT_TRUE(tiles.has_value());
+    EXPECT_GE(tiles->blocks(), 66) << tiles->text();
+    EXPECT_LE(tiles->blocks(), 3 * 132) << tiles->text();
   }
+}
+
+// Each tile is a kernel to compile, and shapes that vary want few of them.
+TEST(DepthwiseTiles, AreOfFewKindsForAllSizes) {
+  std::set<std::string> kinds;
+  for (int size = 5; size < 200; ++size)
+    for (int channels : {32, 96, 512, 1024}) kinds.insert(tiles_of(square(channels, size, 7))->text());
+  EXPECT_LE(kinds.size(), 8U) << ::testing::PrintToString(kinds);
 }
 
 // What a row of eight outputs reads is shared by them; nothing fills processors better than many blocks.
 TEST(DepthwiseTiles, LargeImagesHaveManyOutputsOfAThread) {
-  EXPECT_EQ(tiles_of(square(96, 56, 7, 1, 16)).front().text(), "8 of 8x8");
+  EXPECT_EQ(tiles_of(square(96, 56, 7, 1, 16))->text(), "8 of 8x8");
 }
 
 // A thread's outputs lie along the axis in which the window is wide.
 TEST(DepthwiseTiles, AColumnIsARowOfTheTransposedImage) {
-  const DepthwiseTiles rows = tiles_of(params_of({2, 40, 70, 48, {1, 1}, {9, 2}})).front();
-  const DepthwiseTiles columns = tiles_of(params_of({2, 70, 40, 48, {9, 2}, {1, 1}})).front();
+  const DepthwiseTiles rows = *tiles_of(params_of({2, 40, 70, 48, {1, 1}, {9, 2}}));
+  const DepthwiseTiles columns = *tiles_of(params_of({2, 70, 40, 48, {9, 2}, {1, 1}}));
   EXPECT_EQ(rows.text(), columns.text());
   const auto p = params_of<DepthwiseTilesParams>(rows.kernel({}, true));
   const auto q = params_of<DepthwiseTilesParams>(columns.kernel({}, true));
@@ -105,9 +114,9 @@ TEST(DepthwiseTiles, AColumnIsARowOfTheTransposedImage) {
 // Copies are as wide as the distance of two pixels allows.
 TEST(DepthwiseTiles, InstancesCompile) {
   const Epilogue gelu{.activation = Activation::kGelu};
-  expect_instance_compiles(tiles_of(square(96, 56, 7)).front().kernel(gelu, true));
-  expect_instance_compiles(tiles_of(square(34, 14, 5, 2), DataType::kBfloat16).back().kernel(gelu, false));
-  expect_instance_compiles(tiles_of(square(34, 14, 9), DataType::kFloat).front().kernel({}, true));
+  expect_instance_compiles(tiles_of(square(96, 56, 7))->kernel(gelu, true));
+  expect_instance_compiles(DepthwiseTiles::all(DataType::kBfloat16, square(34, 14, 5, 2)).back().kernel(gelu, false));
+  expect_instance_compiles(tiles_of(square(34, 14, 9), DataType::kFloat)->kernel({}, true));
 }
 
 class DepthwiseTilesOnDevice : public DeviceTest {
@@ -275,6 +284,7 @@ TEST_F(DepthwiseTilesOnDevice, DISABLED_TimesOfAllTiles) {
                   p.channels, p.in_h, p.in_w, p.kernel_h, p.kernel_w, p.stride_w, p.pixels / (p.out_h * p.out_w));
       // Those that could be the fastest.
       std::vector<DepthwiseTiles> all = DepthwiseTiles::all(type, p);
+      const std::string chosen = tiles_of(p, type)->text();
       const double most = 1.6 * all.front().cycles();
       std::erase_if(all, [&](const DepthwiseTiles& tiles) { return tiles.cycles() > most; });
       compile(*context, {}, all);
@@ -285,8 +295,9 @@ TEST_F(DepthwiseTilesOnDevice, DISABLED_TimesOfAllTiles) {
         const Result<double> ns =
             measure_ns(*device_, context->stream(), [&](CUstream stream) { return queue(setup, stream); });
         ASSERT_TRUE(ns.ok()) << ns.status().to_string();
-        std::printf("  %-22s %5d blocks, estimate %7.0f cycles: %7.2f us\n", tiles.text().c_str(),
-                    static_cast<int>(tiles.blocks()), tiles.cycles(), *ns / 1000);
+        std::printf("  %-22s %5d blocks, estimate %7.0f cycles: %7.2f us%s\n", tiles.text().c_str(),
+                    static_cast<int>(tiles.blocks()), tiles.cycles(), *ns / 1000,
+                    tiles.text() == chosen ? " chosen" : "");
       }
     }
 }

@@ -1,6 +1,6 @@
 // Convolutions, channels last.
 #include <algorithm>
-#include <vector>
+#include <optional>
 
 #include "base/format.h"
 #include "ep/cuda/compute/map_template.h"
@@ -221,9 +221,9 @@ Status lower_conv(Lowering& to, const Node& node) {
       {x_shape.element_count(), y_shape.element_count() / std::max<int64_t>(outputs, 1), w_shape.element_count()}));
 
   ConvTensors tensors;
-  std::vector<DepthwiseTiles> tiles;
-  if (conv.depthwise() && group > 1) tiles = DepthwiseTiles::all(type, params);
-  const bool depthwise = conv.depthwise() && group > 1 && (!tiles.empty() || channels % vector == 0);
+  std::optional<DepthwiseTiles> tiles;
+  if (conv.depthwise() && group > 1) tiles = DepthwiseTiles::choose(type, params);
+  const bool depthwise = conv.depthwise() && group > 1 && (tiles || channels % vector == 0);
   const bool tf32 = rounds_to_tf32(to.options().tf32, params.pixels);
   // Few channels and every other pixel (the first convolution of most networks): pairs of pixels are one pixel of twice
   // the channels, so that no vector is half empty.
@@ -284,7 +284,7 @@ Status lower_conv(Lowering& to, const Node& node) {
     TENON_TRY_ASSIGN(tensors.residual, to.channels_last(node.inputs[3]));
   }
   TENON_TRY_ASSIGN(tensors.y, to.make(node.outputs[0], DeviceLayout::kChannelsLast));
-  if (!tiles.empty()) return add_depthwise_tiles(to, node, tiles.front(), params, epilogue, tensors);
+  if (tiles) return add_depthwise_tiles(to, node, *tiles, params, epilogue, tensors);
   if (params.pixels != 0 && params.channels != 0)
     to.program().add_op(std::make_unique<DepthwiseConvOp>(node.name, type, params, epilogue, tensors));
   return Status();
