@@ -1,5 +1,5 @@
-// Which convolutions tiles serve and how they are chosen, without a device; on a device every tile of a convolution
-// against sums on the host.
+// Which convolutions tiles serve and how they are chosen, without a device; on a device tiles against sums on the
+// host.
 #include "ep/cuda/ops/conv/depthwise_tiles.h"
 
 #include <gmock/gmock.h>
