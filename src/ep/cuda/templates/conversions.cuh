@@ -1,4 +1,4 @@
-// 16-bit floats and the order between kernels, in the instructions of a GPU. The fake plugin has a file of the same
+// 16-bit floats, copies into shared memory and the order between kernels, in the instructions of a GPU. The fake plugin has a file of the same
 // name for the host (fake_plugin/host_device).
 #pragma once
 
@@ -48,5 +48,21 @@ __device__ __forceinline__ void begin_kernel() {
   wait_for_previous_kernel();
   let_next_kernel_start();
 }
+
+// Copies 4, 8 or 16 bytes to shared memory, or zeros where not `inside`; `src` points to memory in any case. No thread
+// waits for it, and it takes no registers. Both addresses are multiples of kBytes.
+template <int kBytes>
+__device__ __forceinline__ void copy_to_shared(void* dst, const void* src, bool inside) {
+  const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(dst));
+  const int size_bytes = inside ? kBytes : 0;
+  if constexpr (kBytes == 16) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(src), "r"(size_bytes) : "memory");
+  } else {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to), "l"(src), "n"(kBytes), "r"(size_bytes)
+                 : "memory");
+  }
+}
+// Waits for this thread's copies; a barrier then shows them to the others.
+__device__ __forceinline__ void wait_for_copies() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 
 }  // namespace tenon::cuda::device

@@ -3,6 +3,7 @@
 #include "ep/cuda/ops/attention/cached.cuh"
 #include "ep/cuda/ops/conv/conv_transpose.cuh"
 #include "ep/cuda/ops/conv/depthwise_strips.cuh"
+#include "ep/cuda/ops/conv/depthwise_tiles.cuh"
 #include "ep/cuda/ops/conv/pack.cuh"
 #include "ep/cuda/ops/conv/plain_conv.cuh"
 #include "ep/cuda/ops/einsum/einsum.cuh"
@@ -53,6 +54,9 @@ TENON_INSTANCE(unfold_depth<half_bits, 8, true, false>);
 TENON_INSTANCE(unfold_depth<float, 4, false, true>);
 TENON_INSTANCE(depthwise_first<half_bits, half_bits, float, Activation::kClip, 8, 3, 3, 1, 1, false>);
 TENON_INSTANCE(depthwise_first<float, float, float, Activation::kNone, 2, 5, 5, 2, 2, true>);
+TENON_INSTANCE(depthwise_tiles<half_bits, Activation::kNone, 8, 7, 7, 1, 1, 4, 1, 8, 7>);
+TENON_INSTANCE(depthwise_tiles<bfloat_bits, Activation::kRelu, 2, 5, 5, 2, 2, 2, 2, 4, 1>);
+TENON_INSTANCE(depthwise_tiles<float, Activation::kGelu, 4, 1, 9, 1, 2, 8, 8, 1, 1>);
 TENON_INSTANCE(store_phases<float, Activation::kNone, true, false>);
 TENON_INSTANCE(store_phases<bfloat_bits, Activation::kSigmoid, false, true>);
 TENON_INSTANCE(store_phases_in_squares<half_bits, Activation::kRelu, false>);

@@ -136,6 +136,7 @@ __device__ void conv_depthwise_square(const ConvParams& p) {
   const int top = static_cast<int>(oh) * kStride - p.pad_h, left = static_cast<int>(ow) * kStride - p.pad_w;
   // 25 vectors of weights and as many of pixels would not fit into the registers.
   constexpr int kKept = kSize <= 3 ? kSize : 1;
+  if (!p.constant_weights) wait_for_previous_kernel();
   Vec<T> w[kKept][kSize];
   const T* const weights = static_cast<const T*>(p.w) + channel;
   float sum[kVector] = {}, bias[kVector];
@@ -147,7 +148,7 @@ __device__ void conv_depthwise_square(const ConvParams& p) {
       for (int s = 0; s < kSize; ++s)
         w[r][s] = *reinterpret_cast<const Vec<T>*>(weights + (r * kSize + s) * p.channels);
   }
-  wait_for_previous_kernel();
+  if (p.constant_weights) wait_for_previous_kernel();
   let_next_kernel_start();
   if (!mine) return;
   const T* const base = static_cast<const T*>(p.x) + static_cast<int64_t>(image) * p.in_h * p.in_w * p.in_c + channel;

@@ -1,8 +1,10 @@
 // Convolutions, channels last.
 #include <algorithm>
+#include <optional>
 
 #include "base/format.h"
 #include "ep/cuda/compute/map_template.h"
+#include "ep/cuda/ops/conv/depthwise_tiles.h"
 #include "ep/cuda/ops/conv/lower.h"
 #include "ep/cuda/ops/conv/op.h"
 #include "ep/cuda/ops/conv/pack_params.h"
@@ -219,7 +221,9 @@ Status lower_conv(Lowering& to, const Node& node) {
       {x_shape.element_count(), y_shape.element_count() / std::max<int64_t>(outputs, 1), w_shape.element_count()}));
 
   ConvTensors tensors;
-  const bool depthwise = conv.depthwise() && group > 1 && channels % vector == 0;
+  std::optional<DepthwiseTiles> tiles;
+  if (conv.depthwise() && group > 1) tiles = DepthwiseTiles::choose(type, params);
+  const bool depthwise = conv.depthwise() && group > 1 && (tiles || channels % vector == 0);
   const bool tf32 = rounds_to_tf32(to.options().tf32, params.pixels);
   // Few channels and every other pixel (the first convolution of most networks): pairs of pixels are one pixel of twice
   // the channels, so that no vector is half empty.
@@ -271,6 +275,8 @@ Status lower_conv(Lowering& to, const Node& node) {
                        [channels = params.in_c](const Constant& from, std::byte* out) {
                          pack_weights(from, channels, DataType::kFloat, false, out);
                        });
+  // The depthwise kernels load the bias along with the weights.
+  if (node.input(2) != kNoValue && to.constant(node.inputs[2]) == nullptr) params.constant_weights = 0;
   if (node.input(2) != kNoValue) {
     TENON_TRY_ASSIGN(tensors.bias, bias_as(to, node, node.inputs[2], DataType::kFloat));
   }
@@ -278,6 +284,7 @@ Status lower_conv(Lowering& to, const Node& node) {
     TENON_TRY_ASSIGN(tensors.residual, to.channels_last(node.inputs[3]));
   }
   TENON_TRY_ASSIGN(tensors.y, to.make(node.outputs[0], DeviceLayout::kChannelsLast));
+  if (tiles) return add_depthwise_tiles(to, node, *tiles, params, epilogue, tensors);
   if (params.pixels != 0 && params.channels != 0)
     to.program().add_op(std::make_unique<DepthwiseConvOp>(node.name, type, params, epilogue, tensors));
   return Status();

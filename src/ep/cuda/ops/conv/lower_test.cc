@@ -83,6 +83,16 @@ TEST(LowerConv, ConvolutionsAmongOthersHaveChannelsLast) {
   }
 }
 
+// Between others with channels last; a kernel of its own holds 3x3 windows in registers.
+TEST(LowerConv, LargeDepthwiseWindowsAreMadeInTiles) {
+  const auto ops = programs_of(
+      {2, 16, 8, 8},
+      {kWindows, {.op = "Conv", .weights = {16, 1, 7, 7}, .pads = {3, 3, 3, 3}, .group = 16}, kDepthwise, kWindows});
+  ASSERT_EQ(ops.size(), 6U) << ::testing::PrintToString(ops);
+  EXPECT_THAT(ops[2], HasSubstr("depthwise_tiles float32 128x16 in 8x8 kernel 7x7 stride 1x1"));
+  EXPECT_THAT(ops[3], HasSubstr("depthwise float32 128x16x9"));
+}
+
 // A window of two strides: one convolution makes all four output pixels of a cell, and a kernel stores them.
 TEST(LowerConv, ATransposedConvolutionOfWholeStridesIsOneOfPhases) {
   const auto ops = programs_of(
