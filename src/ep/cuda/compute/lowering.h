@@ -60,10 +60,23 @@ class Lowering {
   Result<TensorId> channels_last(ValueId id) { return in_layout(id, DeviceLayout::kChannelsLast); }
   Result<TensorId> in_layout(ValueId id, DeviceLayout layout);
   bool is_channels_last(ValueId id) const;
+  // Whether all who read the value take it with channels last; elementwise nodes and reshapes of pixels hand on what
+  // they get.
+  bool wants_channels_last(ValueId id) const;
   // Memory for an output; graph outputs go straight to their memory where the layout allows.
   Result<TensorId> make(ValueId id, DeviceLayout layout = DeviceLayout::kPlain);
   // The output is the same memory as `tensor`.
   void alias(ValueId id, TensorId tensor);
+  // A value that lies within another tensor, with the strides of that tensor. Elementwise chains read it there; for
+  // anybody else any() copies it out.
+  struct Part {
+    TensorId from = kNoTensor;
+    std::vector<int64_t> strides;
+    int64_t offset = 0;
+  };
+  void add_part(ValueId id, Part part) { parts_[id] = std::move(part); }
+  // Null where the value has memory of its own.
+  const Part* part(ValueId id) const;
   // A constant as numbers in float32, for parameters that kernels read as such.
   Result<TensorId> float_constant(ValueId id, std::string_view format = "f32");
   // In the type that the device keeps floats in.
@@ -128,6 +141,7 @@ class Lowering {
   void find_chains();
   Status finish_outputs();
   Result<TensorId> convert(TensorId from, DeviceLayout layout, const std::string& label);
+  Result<TensorId> copy_part(ValueId id, const Part& part);
 
   const Graph& graph_;
   const LoweringOptions options_;
@@ -137,6 +151,7 @@ class Lowering {
   PerValue<NodeId> producers_;
   PerValue<int32_t> output_of_;
   PerValue<std::vector<NodeId>> readers_;  // one for each use
+  std::map<ValueId, Part> parts_;
   std::map<ValueId, SplitTensor> split_tensors_;
   std::map<ValueId, Bound> bounds_;
   PerNode<bool> joined_;
