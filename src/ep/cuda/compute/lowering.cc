@@ -406,6 +406,8 @@ const Node* Lowering::joined_producer(ValueId id) const {
   return producer.valid() && joined_[producer] ? &graph_.nodes[producer] : nullptr;
 }
 
+void Lowering::end_chain(const Node& node) { joined_[NodeId(&node - graph_.nodes.elements().data())] = false; }
+
 // A node joins its only reader where both make the same shape: each element is then still computed once.
 void Lowering::find_chains() {
   constexpr size_t kMaxLeaves = 24;
@@ -514,6 +516,7 @@ Result<Program> Lowering::run() {
       if (id != kNoValue) readers_[id].push_back(n);
   find_chains();
   TENON_TRY(find_row_products(*this));
+  find_group_norms(*this);
   if (options_.bounds != nullptr) find_weight_bounds(*this);
   for (const Node& node : graph_.nodes) {
     Status lowered = lower_node(node);

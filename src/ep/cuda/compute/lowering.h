@@ -60,6 +60,10 @@ class Lowering {
   Result<TensorId> channels_last(ValueId id) { return in_layout(id, DeviceLayout::kChannelsLast); }
   Result<TensorId> in_layout(ValueId id, DeviceLayout layout);
   bool is_channels_last(ValueId id) const;
+  // In memory with channels last, and perhaps in another layout too.
+  bool has_channels_last(ValueId id) const {
+    return tensors_[id][static_cast<size_t>(DeviceLayout::kChannelsLast)] != kNoTensor;
+  }
   // Whether all who read the value take it with channels last; elementwise nodes and reshapes of pixels hand on what
   // they get.
   bool wants_channels_last(ValueId id) const;
@@ -114,6 +118,8 @@ class Lowering {
   // Elementwise chains: a node that is read only by a chain of its shape becomes part of it.
   bool joined(const Node& node) const;
   const Node* joined_producer(ValueId id) const;
+  // The node becomes the end of its chain: its reader finds the result in memory.
+  void end_chain(const Node& node);
 
   // For operators that compute several nodes: who makes and who reads a value, and what is lowered with another node.
   const Node* producer(ValueId id) const;
@@ -125,7 +131,8 @@ class Lowering {
   // The node is lowered by `lower`, or not at all because another node's makes its outputs.
   void lower_by(const Node& node, std::function<Status()> lower) { lowered_by_[&node] = std::move(lower); }
   void lower_elsewhere(const Node& node) { lower_by(node, nullptr); }
-  bool is_lowered_by_other(const Node& node) const { return joined(node) || lowered_by_.contains(&node); }
+  bool is_claimed(const Node& node) const { return lowered_by_.contains(&node); }
+  bool is_lowered_by_other(const Node& node) const { return joined(node) || is_claimed(node); }
 
   // Adds an elementwise or moving kernel; the parts of its description that need tensors are filled in by the caller.
   Status add_generated(const Node& node, std::string what, const GeneratedElementwise& kernel,
@@ -204,6 +211,9 @@ Status lower_constant_of_shape(Lowering& to, const Node& node);
 Status lower_reverse_sequence(Lowering& to, const Node& node);
 Status lower_scan(Lowering& to, const Node& node);  // CumSum, CumProd
 Status lower_group_norm(Lowering& to, const Node& node);
+// Finds what is computed with an instance or group normalisation where its data have channels last: a sum with a number
+// for each channel before it, and functions and a sum behind it. Such nodes are lowered together.
+void find_group_norms(Lowering& to);
 Status lower_lp_norm(Lowering& to, const Node& node);
 Status lower_einsum(Lowering& to, const Node& node);
 Status lower_grid_sample(Lowering& to, const Node& node);
