@@ -399,6 +399,13 @@ void split_skips(Graph& graph) {
   rewriter.finish();
 }
 
+void join_group_norms(Graph& graph) {
+  Rewriter rewriter(graph);
+  for (NodeId i : rewriter.ids())
+    if (!rewriter.erased(i)) (void)(group_norm_of_reshapes(rewriter, i) || scale_into_group_norm(rewriter, i));
+  rewriter.finish();
+}
+
 Status run_rewrites(Graph& graph) {
   Rewriter rewriter(graph);
   for (NodeId i : rewriter.ids()) {

@@ -16,9 +16,10 @@ using ::testing::HasSubstr;
 // The operators of a graph whose inputs have these shapes.
 class Network {
  public:
-  ValueId input(const std::string& name, const Shape& shape) {
+  ValueId input(const std::string& name, const Shape& shape, bool fixed = true) {
     std::vector<Dim> dims;
     for (int64_t size : shape) dims.push_back({size, {}});
+    if (!fixed) dims[0] = {-1, "images"};
     shapes_.push_back(shape);
     return builder_.input(name, std::move(dims), DataType::kFloat);
   }
@@ -31,8 +32,8 @@ class Network {
   ValueId integers(std::vector<int64_t> values) {
     return builder_.graph.add_constant(next("i"), make_int64_constant(values));
   }
-  ValueId node(const std::string& op, std::vector<ValueId> inputs) {
-    return builder_.node(op, std::move(inputs), next("v"), DataType::kFloat);
+  ValueId node(const std::string& op, std::vector<ValueId> inputs, DataType type = DataType::kFloat) {
+    return builder_.node(op, std::move(inputs), next("v"), type);
   }
   ValueId conv(ValueId x, int64_t channels, int64_t outputs) {
     const ValueId y = node("Conv", {x, numbers({outputs, channels, 3, 3}, 0.5F)});
@@ -112,16 +113,20 @@ TEST(LowerImageNorm, PlainImagesKeepTheirKernels) {
   EXPECT_EQ(net.ops(net.node("Sigmoid", {norm})), (Ops{"Add", "normalise", "sigmoid"}));
 }
 
-// As exporters write one without the operator: groups are the channels of a reshaped image.
+// As exporters write one without the operator: groups are the channels of a reshaped image, whose shape is a constant
+// or read from the image.
 TEST(LowerImageNorm, ReshapesAroundAnInstanceNormAreAGroupNorm) {
-  Network net;
-  const ValueId x = net.conv(net.input("x", {1, 16, 16, 16}), 16, 32);
-  const ValueId flat = net.node("Reshape", {x, net.integers({0, 8, -1})});
-  const ValueId norm = net.node("InstanceNormalization", {flat, net.numbers({8}, 1), net.numbers({8}, 0)});
-  const ValueId back = net.node("Reshape", {norm, net.integers({1, 32, 16, 16})});
-  const ValueId scaled = net.node("Mul", {back, net.numbers({32, 1, 1}, 3)});
-  const ValueId y = net.conv(net.node("Relu", {net.node("Add", {scaled, net.numbers({32, 1, 1}, 1)})}), 32, 16);
-  EXPECT_EQ(net.ops(y), (Ops{"reorder", "conv", "image_norm relu", "conv", "reorder"}));
+  for (bool fixed : {true, false}) {
+    Network net;
+    const ValueId x = net.conv(net.input("x", {1, 16, 16, 16}, fixed), 16, 32);
+    const ValueId flat = net.node("Reshape", {x, net.integers({0, 8, -1})});
+    const ValueId norm = net.node("InstanceNormalization", {flat, net.numbers({8}, 1), net.numbers({8}, 0)});
+    const ValueId shape = fixed ? net.integers({1, 32, 16, 16}) : net.node("Shape", {x}, DataType::kInt64);
+    const ValueId back = net.node("Reshape", {norm, shape});
+    const ValueId scaled = net.node("Mul", {back, net.numbers({32, 1, 1}, 3)});
+    const ValueId y = net.conv(net.node("Relu", {net.node("Add", {scaled, net.numbers({32, 1, 1}, 1)})}), 32, 16);
+    EXPECT_EQ(net.ops(y), (Ops{"reorder", "conv", "image_norm relu", "conv", "reorder"}));
+  }
 }
 
 // Pixels as rows, as attention wants them, are channels last by another name.
