@@ -155,6 +155,19 @@ Value Case::data(const std::string& name, const Dims& dims, double low, double h
               return offset_of(at, swapped);
             })};
   }
+  if (problem_.has("channels_last") && dims.size() >= 3) {
+    Dims last = dims, order(dims.size());
+    std::rotate(last.begin() + 1, last.begin() + 2, last.end());
+    for (size_t i = 1; i < order.size(); ++i) order[i] = static_cast<int64_t>(i) - 1;
+    order[0] = 0, order[1] = static_cast<int64_t>(dims.size()) - 1;
+    const Value from = fed(last);
+    return {node("Transpose", {from.name}, {writer::ints_attribute("perm", order)}),
+            moved(from.data, dims, [&](int64_t i) {
+              std::vector<int64_t> at = index_of(i, dims);
+              std::rotate(at.begin() + 1, at.begin() + 2, at.end());
+              return offset_of(at, last);
+            })};
+  }
   if (problem_.has("sliced") && !dims.empty()) {
     Dims larger = dims;
     larger[0] += 2;

@@ -44,6 +44,7 @@ std::span<const Option> common_options() {
       {"weights"},                   // constants are inputs
       {"shapes"},                    // axes, pads and sizes are inputs
       {"transposed"},                // data come through a Transpose
+      {"channels_last"},             // data come through a Transpose from images with channels last
       {"sliced"},                    // data come through a Slice
       {"computed"},                  // data and residuals come from a node, whose memory an operator may overwrite
       {"blocked"},                   // data come from a convolution, in blocks of channels

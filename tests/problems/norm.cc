@@ -1,5 +1,6 @@
 // norm: one shape. LayerNormalization and RMSNormalization from `axis=` on, InstanceNormalization, GroupNormalization
-// with `groups=`, BatchNormalization, LRN with `size=`, LpNormalization with `power=` along `axis=`.
+// with `groups=`, BatchNormalization, LRN with `size=`, LpNormalization with `power=` along `axis=`. `residual` and
+// `addend` (a number for each channel of each image) are added before, `act=` and the tensor of `behind` follow.
 #include <algorithm>
 #include <functional>
 
@@ -61,6 +62,20 @@ Status build_standard(const Problem& problem, Case& test) {
     const Value other = test.random("residual", type, dims, -1, 1);
     x = {test.node("Add", {x.name, other.name}), map(x.data, other.data, [](double a, double b) { return a + b; })};
   }
+  if (problem.has("addend")) {
+    // A number for each channel of each image.
+    Dims each(dims.size(), 1);
+    std::copy_n(dims.begin(), std::min<size_t>(dims.size(), 2), each.begin());
+    const Value addend = test.random("addend", type, each, -1, 1);
+    Array sum(type, x.data.dims);
+    for (int64_t i = 0; i < sum.count(); ++i) {
+      std::vector<int64_t> at = index_of(i, sum.dims);
+      std::fill(at.begin() + 2, at.end(), 0);
+      const double other = addend.data[offset_of(at, each)], both = x.data[i] + other;
+      put(sum, i, stored({both, x.data.error(i)}, type));
+    }
+    x = {test.node("Add", {x.name, addend.name}), std::move(sum)};
+  }
   const bool layer = op == "LayerNormalization" || op == "RMSNormalization", centred = op != "RMSNormalization";
   const int64_t channels = layer || dims.size() < 2 ? 1 : dims[1];
   const int64_t pixels = layer || dims.size() < 2 ? 1 : product(Dims(dims.begin() + 2, dims.end()));
@@ -117,7 +132,15 @@ Status build_standard(const Problem& problem, Case& test) {
   const bool stats = problem.has("stats");
   TENON_INVALID_IF(stats && op != "LayerNormalization", "{} has no outputs of statistics.", op);
   const std::vector<std::string> names = test.nodes(op, inputs, stats ? 3 : 1, attributes);
-  test.expect(names[0], y);
+  Value result = test.epilogue({names[0], std::move(y)});
+  if (problem.has("behind")) {
+    const Value other = test.random("behind", type, x.data.dims, -1, 1);
+    Value sum{test.node("Add", {result.name, other.name}), Array(type, x.data.dims)};
+    for (int64_t i = 0; i < sum.data.count(); ++i)
+      put(sum.data, i, stored({result.data[i] + other.data[i], result.data.error(i)}, type));
+    result = std::move(sum);
+  }
+  test.expect(result.name, result.data);
   if (stats) test.expect(names[1], mean);
   if (stats) test.expect(names[2], inverse);
   return {};
@@ -198,7 +221,10 @@ std::vector<Family> norm_families() {
                        {"eps", Kind::kNumber},
                        {"nobias"},
                        {"residual"},
-                       {"stats"}},
+                       {"stats"},
+                       {"act", Kind::kWord, activation_words()},
+                       {"addend"},
+                       {"behind"}},
            .types = kFloats,
            .build = build}};
 }

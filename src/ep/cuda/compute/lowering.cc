@@ -241,12 +241,59 @@ Result<TensorId> Lowering::any(ValueId id) {
     tensors_[id][0] = tensor;
     return tensor;
   }
+  if (const Part* const within = part(id)) return copy_part(id, *within);
   return internal_error("Value \"{}\" is read before it is made.", value(id).name);
 }
 
 bool Lowering::is_channels_last(ValueId id) const {
   const auto& tensors = tensors_[id];
   return tensors[0] == kNoTensor && tensors[1] != kNoTensor;
+}
+
+bool Lowering::wants_channels_last(ValueId id) const {
+  constexpr size_t kMostValues = 16;
+  std::vector<ValueId> values = {id};
+  for (size_t at = 0; at < values.size(); ++at) {
+    if (readers_[values[at]].empty() || is_output(values[at]) || values.size() > kMostValues) return false;
+    for (NodeId reader : readers_[values[at]]) {
+      const Node& node = graph_.nodes[reader];
+      // Weights, or the parameters of a norm.
+      if (node.inputs[0] != values[at] && !is_elementwise(graph_, node) && node.op_type != "Conv") return false;
+      static constexpr auto kImages = std::to_array<std::string_view>(
+          {"Conv", "ConvTranspose", "MaxPool", "AveragePool", "InstanceNormalization", "GroupNormalization"});
+      if (std::find(kImages.begin(), kImages.end(), node.op_type) != kImages.end()) continue;
+      const ValueId out = node.outputs[0];
+      if (node.outputs.size() != 1 || !value(out).fully_known() || !value(values[at]).fully_known()) return false;
+      const Shape &from = value(values[at]).shape(), &made = value(out).shape();
+      const bool pixels =
+          node.op_type == "Reshape" && from.rank() >= 3 && made.rank() >= 3 && from[0] == made[0] && from[1] == made[1];
+      const bool steps = is_elementwise(graph_, node) && from == made && node.op_type != "Transpose" &&
+                         node.op_type != "Gather" && node.op_type != "Slice" && node.op_type != "Pad";
+      if (!pixels && !steps && node.op_type != "Resize" && node.op_type != "Concat") return false;
+      if (std::find(values.begin(), values.end(), out) == values.end()) values.push_back(out);
+    }
+  }
+  return true;
+}
+
+const Lowering::Part* Lowering::part(ValueId id) const {
+  if (id == kNoValue || tensors_[id][0] != kNoTensor || tensors_[id][1] != kNoTensor) return nullptr;
+  const auto found = parts_.find(id);
+  return found != parts_.end() ? &found->second : nullptr;
+}
+
+Result<TensorId> Lowering::copy_part(ValueId id, const Part& part) {
+  const DeviceTensor from = program_.tensor(part.from);
+  TENON_TRY_ASSIGN(const TensorId out, make(id, from.layout));
+  const Shape& shape = value(id).shape();
+  if (shape.element_count() == 0) return out;
+  TENON_TRY(add_generated(*producer(id), "split",
+                          {.dims = {shape.begin(), shape.end()},
+                           .type = from.type,
+                           .strides = program_.tensor(out).strides(),
+                           .leaves = {{.type = from.type, .strides = part.strides, .offset = part.offset}}},
+                          {part.from}, {}, out));
+  return out;
 }
 
 Result<TensorId> Lowering::in_layout(ValueId id, DeviceLayout layout) {
@@ -363,6 +410,8 @@ const Node* Lowering::joined_producer(ValueId id) const {
   return producer.valid() && joined_[producer] ? &graph_.nodes[producer] : nullptr;
 }
 
+void Lowering::end_chain(const Node& node) { joined_[NodeId(&node - graph_.nodes.elements().data())] = false; }
+
 // A node joins its only reader where both make the same shape: each element is then still computed once.
 void Lowering::find_chains() {
   constexpr size_t kMaxLeaves = 24;
@@ -471,6 +520,7 @@ Result<Program> Lowering::run() {
       if (id != kNoValue) readers_[id].push_back(n);
   find_chains();
   TENON_TRY(find_row_products(*this));
+  find_group_norms(*this);
   if (options_.bounds != nullptr) find_weight_bounds(*this);
   for (const Node& node : graph_.nodes) {
     Status lowered = lower_node(node);

@@ -60,10 +60,27 @@ class Lowering {
   Result<TensorId> channels_last(ValueId id) { return in_layout(id, DeviceLayout::kChannelsLast); }
   Result<TensorId> in_layout(ValueId id, DeviceLayout layout);
   bool is_channels_last(ValueId id) const;
+  // In memory with channels last, and perhaps in another layout too.
+  bool has_channels_last(ValueId id) const {
+    return tensors_[id][static_cast<size_t>(DeviceLayout::kChannelsLast)] != kNoTensor;
+  }
+  // Whether all who read the value take it with channels last; elementwise nodes and reshapes of pixels hand on what
+  // they get.
+  bool wants_channels_last(ValueId id) const;
   // Memory for an output; graph outputs go straight to their memory where the layout allows.
   Result<TensorId> make(ValueId id, DeviceLayout layout = DeviceLayout::kPlain);
   // The output is the same memory as `tensor`.
   void alias(ValueId id, TensorId tensor);
+  // A value that lies within another tensor, with the strides of that tensor. Elementwise chains read it there; for
+  // anybody else any() copies it out.
+  struct Part {
+    TensorId from = kNoTensor;
+    std::vector<int64_t> strides;
+    int64_t offset = 0;
+  };
+  void add_part(ValueId id, Part part) { parts_[id] = std::move(part); }
+  // Null where the value has memory of its own.
+  const Part* part(ValueId id) const;
   // A constant as numbers in float32, for parameters that kernels read as such.
   Result<TensorId> float_constant(ValueId id, std::string_view format = "f32");
   // In the type that the device keeps floats in.
@@ -101,6 +118,8 @@ class Lowering {
   // Elementwise chains: a node that is read only by a chain of its shape becomes part of it.
   bool joined(const Node& node) const;
   const Node* joined_producer(ValueId id) const;
+  // The node becomes the end of its chain: its reader finds the result in memory.
+  void end_chain(const Node& node);
 
   // For operators that compute several nodes: who makes and who reads a value, and what is lowered with another node.
   const Node* producer(ValueId id) const;
@@ -112,7 +131,8 @@ class Lowering {
   // The node is lowered by `lower`, or not at all because another node's makes its outputs.
   void lower_by(const Node& node, std::function<Status()> lower) { lowered_by_[&node] = std::move(lower); }
   void lower_elsewhere(const Node& node) { lower_by(node, nullptr); }
-  bool is_lowered_by_other(const Node& node) const { return joined(node) || lowered_by_.contains(&node); }
+  bool is_claimed(const Node& node) const { return lowered_by_.contains(&node); }
+  bool is_lowered_by_other(const Node& node) const { return joined(node) || is_claimed(node); }
 
   // Adds an elementwise or moving kernel; the parts of its description that need tensors are filled in by the caller.
   Status add_generated(const Node& node, std::string what, const GeneratedElementwise& kernel,
@@ -128,6 +148,7 @@ class Lowering {
   void find_chains();
   Status finish_outputs();
   Result<TensorId> convert(TensorId from, DeviceLayout layout, const std::string& label);
+  Result<TensorId> copy_part(ValueId id, const Part& part);
 
   const Graph& graph_;
   const LoweringOptions options_;
@@ -137,6 +158,7 @@ class Lowering {
   PerValue<NodeId> producers_;
   PerValue<int32_t> output_of_;
   PerValue<std::vector<NodeId>> readers_;  // one for each use
+  std::map<ValueId, Part> parts_;
   std::map<ValueId, SplitTensor> split_tensors_;
   std::map<ValueId, Bound> bounds_;
   PerNode<bool> joined_;
@@ -189,6 +211,9 @@ Status lower_constant_of_shape(Lowering& to, const Node& node);
 Status lower_reverse_sequence(Lowering& to, const Node& node);
 Status lower_scan(Lowering& to, const Node& node);  // CumSum, CumProd
 Status lower_group_norm(Lowering& to, const Node& node);
+// Finds what is computed with an instance or group normalisation where its data have channels last: a sum with a number
+// for each channel before it, and functions and a sum behind it. Such nodes are lowered together.
+void find_group_norms(Lowering& to);
 Status lower_lp_norm(Lowering& to, const Node& node);
 Status lower_einsum(Lowering& to, const Node& node);
 Status lower_grid_sample(Lowering& to, const Node& node);

@@ -249,6 +249,7 @@ Result<Graph> Region::at(std::span<const Shape> inputs) const {
   TENON_TRY(run_rewrites(graph));
   TENON_TRY(infer_shapes(graph));
   TENON_TRY(run_passes(graph, PassPhase::kPlan, pass_options()));
+  join_group_norms(graph);
   split_skips(graph);
   leave_gates(graph);
   for (ValueId id : graph.outputs)

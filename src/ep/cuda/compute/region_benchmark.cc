@@ -2,7 +2,7 @@
 //
 //     tenon_cuda_region_benchmark MODEL.onnx [--input FILE]... [--output PREFIX] [--runs N] [--cache FILE] [--no-tf32]
 //                                 [--report] [--no-measure] [--text] [--source]
-//     tenon_cuda_region_benchmark MODEL.onnx --compile 1x3x32x32 [--compile 2x3x48x48]...
+//     tenon_cuda_region_benchmark MODEL.onnx --compile 1x3x32x32 [--compile 2x3x48x48]... [--text]
 //     tenon_cuda_region_benchmark --claims MODEL.onnx...
 //
 // Inputs are raw bytes in the order of the graph (zeros when none are given); outputs are written as PREFIX.0, ... It
@@ -11,8 +11,8 @@
 //
 // --compile needs no device: for each set of input shapes (commas between inputs), in turn, it prints a JSON line with
 // the number of kernels that are compiled at run time, how many of them an earlier set did not have, and the time that
-// NVRTC takes for those. --claims needs none either: for each model, how many nodes are claimed, and what is given back
-// because its region cannot be lowered.
+// NVRTC takes for those; with --text the program too. --claims needs none either: for each model, how many nodes are
+// claimed, and what is given back because its region cannot be lowered.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -108,6 +108,7 @@ Status compile(const Arguments& arguments) {
   for (const std::string& text : arguments.shapes) {
     TENON_TRY_ASSIGN(const std::vector<Shape> shapes, parse_shapes(text));
     TENON_TRY_ASSIGN(const Program program, region.lower_at(shapes, arguments.tf32));
+    if (arguments.text) std::printf("%s", program.to_text().c_str());
     std::vector<KernelCode> missing;
     for (const KernelCode& kernel : program.kernels)
       if (known.insert(kernel.name).second) missing.push_back(kernel);
@@ -242,9 +243,9 @@ int main(int argc, char** argv) {
     else
       arguments.model = name;
   }
-  const tenon::Status status = arguments.text             ? tenon::cuda::print_program(arguments)
-                               : arguments.shapes.empty() ? tenon::cuda::run(arguments)
-                                                          : tenon::cuda::compile(arguments);
+  const tenon::Status status = !arguments.shapes.empty() ? tenon::cuda::compile(arguments)
+                               : arguments.text          ? tenon::cuda::print_program(arguments)
+                                                         : tenon::cuda::run(arguments);
   if (status.ok()) return 0;
   std::fprintf(stderr, "%s\n", status.to_string().c_str());
   return 1;

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "ep/cuda/compute/lowering.h"
+#include "ep/cuda/ops/narrow_sizes.h"
 #include "ops/attributes.h"
 #include "ops/gather.h"
 #include "ops/matmul.h"
@@ -241,6 +242,115 @@ bool bias_apart(Rewriter& rewriter, NodeId here) {
   return true;
 }
 
+// A constant with a number for each of `channels`, on dimension 1 of `rank`, or one number for all.
+std::optional<std::vector<float>> numbers_of_channels(const Rewriter& rewriter, ValueId id, int64_t channels,
+                                                      size_t rank) {
+  const ConstantRef constant = rewriter.constant(id);
+  if (constant == nullptr || !is_kernel_float(constant->type)) return std::nullopt;
+  const Shape& shape = constant->shape;
+  const int first = shape.rank() - static_cast<int>(rank);  // where `shape` has the dimension 0 of the other operand
+  for (int d = 0; d < shape.rank(); ++d)
+    if (shape[d] != 1 && (d != first + 1 || shape[d] != channels)) return std::nullopt;
+  if (first > 0 || (shape.element_count() != 1 && shape.element_count() != channels)) return std::nullopt;
+  std::vector<float> numbers = floats_of(*constant);
+  if (numbers.size() == 1) numbers.resize(channels, numbers[0]);
+  return numbers;
+}
+
+std::optional<ValueId> add_numbers(Rewriter& rewriter, const std::string& name, std::span<const float> numbers,
+                                   DataType type) {
+  if (!rewriter.may_make(numbers.size() * data_type_size(type))) return std::nullopt;
+  std::byte* bytes = nullptr;
+  Result<ConstantRef> made = make_constant(type, Shape{static_cast<int64_t>(numbers.size())}, &bytes);
+  if (!made.ok()) return std::nullopt;
+  store_floats(numbers, type, bytes);
+  return rewriter.add_constant(name, *std::move(made));
+}
+
+// Reshape(InstanceNormalization(Reshape(x))), as exporters of versions without GroupNormalization write one: the first
+// Reshape calls groups channels.
+bool group_norm_of_reshapes(Rewriter& rewriter, NodeId here) {
+  const Node node = rewriter.node(here);
+  if (node.op_type != "Reshape" || !node.domain.empty() || !rewriter.read_once(node.inputs[0])) return false;
+  const Node* const norm = rewriter.made_by(node.inputs[0], "InstanceNormalization");
+  if (norm == nullptr || !rewriter.read_once(norm->inputs[0])) return false;
+  const Node* const flat = rewriter.made_by(norm->inputs[0], "Reshape");
+  if (flat == nullptr || !rewriter.same_shape(flat->inputs[0], node.outputs[0])) return false;
+  const Value &x = rewriter.value(flat->inputs[0]), &grouped = rewriter.value(norm->inputs[0]);
+  if (!x.has_rank || !grouped.has_rank || x.dims.size() < 3 || grouped.dims.size() < 3 || !is_kernel_float(x.type))
+    return false;
+  const Dim &images = x.dims[0], &same_images = grouped.dims[0];
+  if (images != same_images || (!images.known() && images.symbol.empty())) return false;
+  const int64_t channels = x.dims[1].value, groups = grouped.dims[1].value;
+  if (channels < 1 || groups < 1 || channels % groups != 0) return false;
+  const DataType type = x.type;
+  const Node norm_node = *norm;
+  const ValueId from = flat->inputs[0];
+  std::array<ValueId, 2> parameters;
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const ConstantRef given = rewriter.constant(norm_node.input(i + 1));
+    if (given == nullptr || !is_kernel_float(given->type) || given->shape.element_count() != groups) return false;
+    std::vector<float> each;
+    for (float number : floats_of(*given)) each.insert(each.end(), channels / groups, number);
+    const auto added = add_numbers(rewriter, norm_node.name + (i == 0 ? ":scale" : ":bias"), each, type);
+    if (!added) return false;
+    parameters[i] = *added;
+  }
+  constexpr int kOfChannels = 21;  // from this version on scale and bias have a number for each channel
+  Node whole =
+      make_node("GroupNormalization", kOfChannels, norm_node.name, {from, parameters[0], parameters[1]}, node.outputs);
+  whole.set_int("num_groups", groups);
+  whole.set_float("epsilon", Attributes(norm_node).number("epsilon"));
+  rewriter.replace(here, std::move(whole));
+  return true;
+}
+
+// A factor or a summand for each channel behind a norm of channels: part of its scale and bias.
+bool scale_into_group_norm(Rewriter& rewriter, NodeId here) {
+  const Node node = rewriter.node(here);
+  if ((node.op_type != "Mul" && node.op_type != "Add") || !node.domain.empty() || node.inputs.size() != 2) return false;
+  for (size_t side = 0; side < 2; ++side) {
+    const ValueId normal = node.inputs[side];
+    const Node* norm = rewriter.made_by(normal, "GroupNormalization");
+    if (norm == nullptr) norm = rewriter.made_by(normal, "InstanceNormalization");
+    const Value& y = rewriter.value(normal);
+    constexpr int kOfChannels = 21;
+    if (norm == nullptr || !rewriter.read_once(normal) || !y.has_rank || y.dims.size() < 3 || !y.dims[1].known() ||
+        !is_kernel_float(y.type) || (norm->op_type == "GroupNormalization" && norm->since_version < kOfChannels))
+      continue;
+    const int64_t channels = y.dims[1].value;
+    const ConstantRef scale = rewriter.constant(norm->input(1)), bias = rewriter.constant(norm->input(2));
+    const auto numbers = numbers_of_channels(rewriter, node.inputs[1 - side], channels, y.dims.size());
+    const auto fits = [&](const ConstantRef& held) {
+      return held != nullptr && is_kernel_float(held->type) && held->shape.element_count() == channels;
+    };
+    if (!numbers || !fits(scale) || !fits(bias)) continue;
+    const DataType type = y.type;
+    Node scaled = *norm;
+    scaled.outputs = node.outputs;
+    std::vector<float> factors = floats_of(*scale), summands = floats_of(*bias);
+    for (int64_t c = 0; c < channels; ++c) {
+      if (node.op_type == "Add") {
+        summands[c] += (*numbers)[c];
+      } else {
+        factors[c] *= (*numbers)[c];
+        summands[c] *= (*numbers)[c];
+      }
+    }
+    if (node.op_type == "Mul") {
+      const auto added = add_numbers(rewriter, node.name + ":scale", factors, type);
+      if (!added) return false;
+      scaled.inputs[1] = *added;
+    }
+    const auto added = add_numbers(rewriter, node.name + ":bias", summands, type);
+    if (!added) return false;
+    scaled.inputs[2] = *added;
+    rewriter.replace(here, std::move(scaled));
+    return true;
+  }
+  return false;
+}
+
 // GatherND of whole elements at constant indices: a Gather from the flat tensor.
 bool flat_gather(Rewriter& rewriter, NodeId here) {
   const Node node = rewriter.node(here);
@@ -349,13 +459,20 @@ void leave_gates(Graph& graph) {
   rewriter.finish();
 }
 
+void join_group_norms(Graph& graph) {
+  Rewriter rewriter(graph);
+  for (NodeId i : rewriter.ids())
+    if (!rewriter.erased(i)) (void)(group_norm_of_reshapes(rewriter, i) || scale_into_group_norm(rewriter, i));
+  rewriter.finish();
+}
+
 Status run_rewrites(Graph& graph) {
   Rewriter rewriter(graph);
   for (NodeId i : rewriter.ids()) {
     if (rewriter.erased(i)) continue;
     (void)(contrib_norm(rewriter, i) || bias_apart(rewriter, i) || hoist_factors(rewriter, i, true) || product_of_rows(rewriter, i) ||
-           flat_gather(rewriter, i) || parts_of_gemm(rewriter, i) || product_of_vector(rewriter, i) ||
-           softmax_in_the_middle(rewriter, i));
+           flat_gather(rewriter, i) || group_norm_of_reshapes(rewriter, i) || scale_into_group_norm(rewriter, i) ||
+           parts_of_gemm(rewriter, i) || product_of_vector(rewriter, i) || softmax_in_the_middle(rewriter, i));
   }
   rewriter.finish();
   return Status();

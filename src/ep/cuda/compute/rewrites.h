@@ -1,6 +1,6 @@
 // Rewrites of operators and forms that only GPU kernels gain from: products that a host made two-dimensional, Gemm's
-// parts, products with vectors, softmax over a middle dimension, GatherND at constant places. They run before the
-// shared passes (docs/reference/passes.md), in both phases.
+// parts, products with vectors, softmax over a middle dimension, GatherND at constant places, group normalisations that
+// were written as several operators. They run before the shared passes (docs/reference/passes.md), in both phases.
 #pragma once
 
 #include "graph/graph.h"
@@ -8,6 +8,9 @@
 namespace tenon::cuda {
 
 Status run_rewrites(Graph& graph);
+
+// After the plan passes, which find the shapes that sizes were computed for: group normalisations once more.
+void join_group_norms(Graph& graph);
 
 // After the plan passes: norms by the root mean square leave the addition before them to the product that it follows
 // (matmul/few_rows.h); their kernels add nothing themselves.

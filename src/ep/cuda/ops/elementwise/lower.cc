@@ -165,6 +165,7 @@ class Chain {
   // An operand as it is read by an element of the chain.
   Result<int> operand(ValueId id) {
     if (const Node* producer = to_.joined_producer(id)) return visit(*producer);
+    if (const Lowering::Part* const part = to_.part(id)) return part_operand(id, *part);
     TENON_TRY_ASSIGN(const TensorId tensor, to_.any(id));
     const DeviceTensor& read = to_.program().tensor(tensor);
     // Shapes of operands whose ranks nobody knew, such as a Clip's bounds, are first seen here.
@@ -172,6 +173,17 @@ class Chain {
                      to_.label(root_), to_.value(id).name, read.shape.to_string(), shape_.to_string());
     if (read.layout == DeviceLayout::kChannelsLast && read.shape == shape_) channels_last_ = true;
     return leaf(tensor, {.type = read.type, .strides = broadcast_strides(read.shape, read.strides(), shape_)});
+  }
+
+  // An operand where it lies within another tensor.
+  Result<int> part_operand(ValueId id, const Lowering::Part& part) {
+    const Shape& shape = to_.value(id).shape();
+    const DeviceTensor& whole = to_.program().tensor(part.from);
+    TENON_INVALID_IF(!broadcasts(shape, shape_), "{} reads \"{}\" of shape {}, which does not broadcast to {}.",
+                     to_.label(root_), to_.value(id).name, shape.to_string(), shape_.to_string());
+    if (whole.layout == DeviceLayout::kChannelsLast && shape == shape_) channels_last_ = true;
+    return leaf(part.from,
+                {.type = whole.type, .strides = broadcast_strides(shape, part.strides, shape_), .offset = part.offset});
   }
 
   // As float constants read by channel: the parameters of a BatchNormalization.
@@ -439,7 +451,47 @@ bool is_elementwise(const Graph&, const Node& node) {
   return find_row(node.op_type) != nullptr || std::find(kOthers.begin(), kOthers.end(), node.op_type) != kOthers.end();
 }
 
-Status lower_elementwise(Lowering& to, const Node& node) { return Chain(to, node).build(); }
+namespace {
+
+// Whether elements that have these strides lie as `tensor` states. Of a dimension of one element the stride is free.
+bool lies_as(const Shape& shape, const std::vector<int64_t>& strides, DeviceLayout layout) {
+  const std::vector<int64_t> wanted = DeviceTensor{.shape = shape, .layout = layout}.strides();
+  for (int d = 0; d < shape.rank(); ++d)
+    if (shape[d] != 1 && strides[d] != wanted[d]) return false;
+  return true;
+}
+
+// A Transpose that moves nothing: it is another name of the order in which the elements lie, mostly of pixels with
+// their channels last. False, and nothing done, where elements move.
+Result<bool> lower_transposed_view(Lowering& to, const Node& node) {
+  TENON_TRY_ASSIGN(const TensorId from, to.any(node.inputs[0]));
+  const DeviceTensor tensor = to.program().tensor(from);
+  TENON_TRY_ASSIGN(const std::vector<int64_t> perm, read_perm(node, tensor.shape.rank()));
+  const std::vector<int64_t> strides = tensor.strides();
+  std::vector<int64_t> moved;
+  moved.reserve(perm.size());
+  for (int64_t axis : perm) moved.push_back(strides[axis]);
+  const ValueId y = node.outputs[0];
+  const Shape shape = to.value(y).shape();
+  DeviceLayout layout = DeviceLayout::kPlain;
+  if (!lies_as(shape, moved, layout)) {
+    // Others would have to be told by a kernel what they read: as long as the Transpose takes.
+    layout = DeviceLayout::kChannelsLast;
+    if (shape.rank() < 3 || !lies_as(shape, moved, layout) || !to.wants_channels_last(y)) return false;
+  }
+  to.alias(y, to.program().add_view(from, tensor.type, shape, layout));
+  return true;
+}
+
+}  // namespace
+
+Status lower_elementwise(Lowering& to, const Node& node) {
+  if (node.op_type == "Transpose") {
+    TENON_TRY_ASSIGN(const bool lowered, lower_transposed_view(to, node));
+    if (lowered) return Status();
+  }
+  return Chain(to, node).build();
+}
 
 Status add_epilogue(Lowering& to, const Node& node, TensorId x, ValueId bias, ValueId residual,
                     const Epilogue& epilogue) {

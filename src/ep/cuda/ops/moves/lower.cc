@@ -1,10 +1,12 @@
 // Lowers operators that reinterpret, join, split or fill tensors.
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "base/format.h"
 #include "ep/cuda/compute/map_template.h"
 #include "ep/cuda/ops/moves/pad_params.h"
+#include "ops/axes.h"
 #include "ops/concat.h"
 #include "ops/depth_to_space.h"
 #include "ops/generate.h"
@@ -27,9 +29,12 @@ Status lower_reshape(Lowering& to, const Node& node) {
                        to.label(node));
   const Shape shape = to.value(node.outputs[0]).shape();
   TENON_TRY_ASSIGN(const TensorId whole, to.any(node.inputs[0]));
-  const bool same_shape = to.program().tensor(whole).shape == shape;
+  const Shape whole_shape = to.program().tensor(whole).shape;
+  // Images and their channels stay what they are: so they may lie with channels last.
+  const bool same_channels = whole_shape == shape || (whole_shape.rank() >= 3 && shape.rank() >= 3 &&
+                                                      whole_shape[0] == shape[0] && whole_shape[1] == shape[1]);
   TensorId from = whole;
-  if (!same_shape) {
+  if (!same_channels) {
     TENON_TRY_ASSIGN(from, to.plain(node.inputs[0]));
   }
   const DeviceTensor tensor = to.program().tensor(from);
@@ -98,21 +103,52 @@ Status lower_concat(Lowering& to, const Node& node) {
   return Status();
 }
 
+namespace {
+
+// Kernels and libraries read tensors from such addresses on.
+constexpr size_t kPartAlignment = 256;
+
+// Whether only elementwise steps read the value: they may read it where it lies within another tensor.
+bool is_read_by_steps(const Lowering& to, ValueId id) {
+  const auto& readers = to.readers(id);
+  return !to.is_output(id) && !readers.empty() && std::all_of(readers.begin(), readers.end(), [&](NodeId reader) {
+    static constexpr auto kMoves = std::to_array<std::string_view>(
+        {"Transpose", "Slice", "Gather", "Pad", "BatchNormalization", "QuantizeLinear", "DequantizeLinear"});
+    const Node& node = to.graph().nodes[reader];
+    return is_elementwise(to.graph(), node) && std::find(kMoves.begin(), kMoves.end(), node.op_type) == kMoves.end();
+  });
+}
+
+}  // namespace
+
 Status lower_split(Lowering& to, const Node& node) {
   TENON_TRY_ASSIGN(const TensorId from, to.any(node.inputs[0]));
   const DeviceTensor tensor = to.program().tensor(from);
   TENON_TRY_ASSIGN(const int axis, read_split_axis(node, tensor.shape.rank()));
   const std::vector<int64_t> strides = tensor.strides();
+  // Everything before the axis is one element: the parts lie whole.
+  const bool whole_parts = tensor.layout == DeviceLayout::kPlain && span_product(tensor.shape, 0, axis) == 1;
   int64_t at = 0;
   for (ValueId id : node.outputs) {
     if (id == kNoValue) return unsupported("{} lacks an output.", to.label(node));
     const Shape shape = to.value(id).shape();
+    const int64_t offset = at * strides[axis];
+    if (const auto bytes = static_cast<size_t>(offset) * data_type_size(tensor.type);
+        whole_parts && bytes % kPartAlignment == 0 && !to.is_output(id) && shape.element_count() != 0) {
+      to.alias(id, to.program().add_view(from, tensor.type, shape, tensor.layout, bytes));
+      at += shape[axis];
+      continue;
+    }
+    if (is_read_by_steps(to, id)) {
+      to.add_part(id, {from, strides, offset});
+      at += shape[axis];
+      continue;
+    }
     TENON_TRY_ASSIGN(const TensorId out, to.make(id, tensor.layout));
-    const GeneratedElementwise kernel{
-        .dims = {shape.begin(), shape.end()},
-        .type = tensor.type,
-        .strides = to.program().tensor(out).strides(),
-        .leaves = {{.type = tensor.type, .strides = strides, .offset = at * strides[axis]}}};
+    const GeneratedElementwise kernel{.dims = {shape.begin(), shape.end()},
+                                      .type = tensor.type,
+                                      .strides = to.program().tensor(out).strides(),
+                                      .leaves = {{.type = tensor.type, .strides = strides, .offset = offset}}};
     at += shape[axis];
     if (shape.element_count() != 0) TENON_TRY(to.add_generated(node, "split", kernel, {from}, {}, out));
   }

@@ -4,6 +4,7 @@
 #include "base/format.h"
 #include "ep/cuda/compute/map_template.h"
 #include "ep/cuda/ops/narrow_sizes.h"
+#include "ep/cuda/ops/norm/channels_last.h"
 #include "ep/cuda/ops/norm/layout.h"
 #include "ep/cuda/ops/norm/op.h"
 #include "ops/norm.h"
@@ -112,6 +113,8 @@ Status lower_group_norm(Lowering& to, const Node& node) {
     TENON_INVALID_IF(parameter.element_count() != desc.parameters(), "{} has a scale or bias of {}.", to.label(node),
                      parameter.to_string());
   }
+  TENON_TRY_ASSIGN(const bool lowered, lower_image_norm(to, node));
+  if (lowered) return Status();
   Normalisation n{.epsilon = desc.epsilon, .scale = node.input(1), .bias = node.input(2)};
   n.groups =
       split_groups({desc.batch, groups, channels, desc.inner}, {false, false, true, true},
