@@ -301,7 +301,8 @@ def test_errors_have_a_base_and_a_code():
     assert str(caught.value).startswith("[ONNXRuntimeError] : 7 : INVALID_PROTOBUF : ")
 
 
-def test_providers_that_are_not_there_are_a_warning():
+def test_providers_that_are_not_there_are_a_warning(monkeypatch):
+    monkeypatch.setattr(tenon._core, "get_available_providers", lambda: ["CPUExecutionProvider"])  # as without tenon-cuda
     model = models.one_node("Neg")
     with pytest.warns(UserWarning, match="CUDAExecutionProvider"):
         session = tenon.InferenceSession(model, providers=["CUDAExecutionProvider", "CPUExecutionProvider"])
@@ -318,6 +319,7 @@ def test_providers_that_are_not_there_are_a_warning():
 
 def test_the_cuda_provider_is_tenons_where_that_is_there(monkeypatch):
     asked = [("CUDAExecutionProvider", {"device_id": 0, "use_tf32": False}), "CPUExecutionProvider"]
+    monkeypatch.setattr(tenon._core, "get_available_providers", lambda: ["CPUExecutionProvider"])
     with pytest.warns(UserWarning, match="CUDAExecutionProvider"):
         assert tenon._session._provider_list(asked, None) == [("CPUExecutionProvider", {})]
     monkeypatch.setattr(tenon._core, "get_available_providers", lambda: ["TenonCudaExecutionProvider", "CPUExecutionProvider"])
