@@ -16,13 +16,19 @@ constexpr size_t kMostSearched = 16;
 
 bool RunObjects::Block::holds(TextAddress address) const {
   const std::less<> before;  // of addresses in different arrays, too
-  return !before(address, texts.get()) && before(address, texts.get() + count);
+  return !before(address, texts.data()) && before(address, texts.data() + texts.size());
 }
 
 std::span<std::string> RunObjects::add_texts(size_t count) {
   if (count == 0) return {};
-  texts_.push_back({std::make_shared<std::string[]>(count), count});
-  return {texts_.back().texts.get(), count};
+  auto made = std::make_shared<std::string[]>(count);
+  const std::span<std::string> texts(made.get(), count);
+  texts_.push_back({std::move(made), texts});
+  return texts;
+}
+
+void RunObjects::keep_texts(std::shared_ptr<const void> owner, std::span<const std::string> texts) {
+  texts_.push_back({std::move(owner), texts});
 }
 
 std::shared_ptr<const void> RunObjects::owner_of(std::span<const TextAddress> addresses) const {
@@ -40,10 +46,10 @@ std::shared_ptr<const void> RunObjects::owner_of(std::span<const TextAddress> ad
     last = &*block;
     if (std::any_of(used.begin(), used.end(), holds)) continue;
     used.push_back(*block);
-    kept += block->count;
+    kept += block->texts.size();
   }
   if (used.empty() || wanted < kept / 2) return nullptr;
-  if (used.size() == 1) return used[0].texts;
+  if (used.size() == 1) return used[0].owner;
   return std::make_shared<const std::vector<Block>>(std::move(used));
 }
 

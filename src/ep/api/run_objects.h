@@ -30,6 +30,8 @@ class RunObjects {
   // Empty strings, whose addresses stay.
   std::span<std::string> add_texts(size_t count);
   const std::string* add_text(std::string text);
+  // Texts that are there already, and that `owner` keeps.
+  void keep_texts(std::shared_ptr<const void> owner, std::span<const std::string> texts);
   const Object* keep(ObjectRef object);
   // Keeps what a tensor's addresses name.
   void keep(std::shared_ptr<const void> owner);
@@ -41,8 +43,8 @@ class RunObjects {
 
  private:
   struct Block {
-    std::shared_ptr<std::string[]> texts;
-    size_t count = 0;
+    std::shared_ptr<const void> owner;
+    std::span<const std::string> texts;
     bool holds(TextAddress address) const;
   };
 
