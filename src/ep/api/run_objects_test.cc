@@ -54,6 +54,22 @@ TEST(RunObjects, TextsOfOthersHaveNoOwnerHere) {
   EXPECT_EQ(objects.owner_of(std::array<TextAddress, 2>{nullptr, nullptr}), nullptr);
 }
 
+// Labels of a classifier, which each run gives out again.
+TEST(RunObjects, TextsOfAConstantStayWithIt) {
+  auto labels = std::make_shared<const std::vector<std::string>>(2, "a label that has memory of its own");
+  const std::weak_ptr<const void> alive = labels;
+  std::shared_ptr<const void> owner;
+  {
+    RunObjects objects;
+    objects.keep_texts(labels, *labels);
+    owner = objects.owner_of(std::array<TextAddress, 3>{&(*labels)[1], &(*labels)[1], &(*labels)[0]});
+  }
+  labels = nullptr;
+  EXPECT_FALSE(alive.expired());
+  owner = nullptr;
+  EXPECT_TRUE(alive.expired());
+}
+
 TEST(RunObjects, FewTextsOfManyAreCopied) {
   RunObjects objects;
   const std::span<std::string> texts = objects.add_texts(1000);

@@ -92,6 +92,8 @@ RefImpl look_up(FindPlaces find, ConstantRef values, ConstantRef fallback, int64
   RefImpl impl;
   impl.run = [find = std::move(find), values = std::move(values), fallback = std::move(fallback),
               count](KernelContext& context) -> Status {
+    keep_texts(context, values);
+    keep_texts(context, fallback);
     const auto bytes = static_cast<int64_t>(data_type_size(values->type));
     const auto put_all = bytes == 8 ? &put<8> : bytes == 4 ? &put<4> : &put<2>;  // by the sizes of KeyTypes
     context.pool->parallel_for(count, kGrain, [&](int64_t begin, int64_t end) {
