@@ -73,7 +73,7 @@ Result<ConstantRef> default_value(const Node& node, DataType type) {
   select(KeyTypes(), type, [&]<typename T>() -> bool {
     const T value = is_float<T>      ? static_cast<T>(attributes.number("default_float"))
                     : sizeof(T) == 8 ? static_cast<T>(attributes.integer("default_int64"))
-                                     : static_cast<T>(node.since_version >= 4 ? 0 : 0);
+                                     : static_cast<T>(0);
     std::memcpy(data, &value, sizeof(value));
     return true;
   });

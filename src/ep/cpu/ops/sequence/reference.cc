@@ -155,6 +155,7 @@ Result<RefImpl> make_split_to_sequence(RefNode& node) {
     std::vector<int64_t> sizes;
     if (split.present()) {
       std::vector<int64_t> given;
+      given.reserve(split.shape.element_count());
       for (int64_t i = 0; i < split.shape.element_count(); ++i) {
         given.push_back(split.type == DataType::kInt32 ? context.input<int32_t>(1)[i] : context.input<int64_t>(1)[i]);
       }
