@@ -33,10 +33,10 @@ def one_node(op, elements, inputs):
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
 
 
-def object_model(op, feed_type, result_type, domain="ai.onnx.ml", **attributes):
-    graph = helper.make_graph([helper.make_node(op, ["x"], ["y"], domain=domain, **attributes)], "g",
+def object_model(op, feed_type, result_type, domain="ai.onnx.ml", opset=17, inputs="x", outputs="y", **attributes):
+    graph = helper.make_graph([helper.make_node(op, list(inputs), list(outputs), domain=domain, **attributes)], "g",
                               [helper.make_value_info("x", feed_type)], [helper.make_value_info("y", result_type)])
-    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 3), helper.make_opsetid("com.microsoft", 1)]
+    opsets = [helper.make_opsetid("", opset), helper.make_opsetid("ai.onnx.ml", 3), helper.make_opsetid("com.microsoft", 1)]
     return helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString()
 
 
@@ -66,6 +66,11 @@ def object_cases(rows=60):
            object_model("TfIdfVectorizer", texts, floats, domain="", mode="TF", min_gram_length=1, max_gram_length=2, max_skip_count=0,
                         ngram_counts=[0, len(letters)], ngram_indexes=list(range(grams)), pool_strings=pool),
            np.array([list("a text of some thirty letters "[:30])] * rows, object))
+    column, strings = np.tile(table[:, 0], 16), tensor(TensorProto.STRING, None)
+    for op, result, inputs, outputs in [("StringConcat", strings, "xx", "y"), ("StringSplit", strings, "x", "yn"),
+                                        ("SplitToSequence", sequence(strings), "x", "y")]:
+        model = object_model(op, tensor(TensorProto.STRING, ["n"]), result, domain="", opset=20, inputs=inputs, outputs=outputs)
+        yield f"{op}, {len(column)} strings", model, column
     yield ("Tokenizer, characters", object_model("Tokenizer", tensor(TensorProto.STRING, ["n"]), tensor(TensorProto.STRING, None), domain="com.microsoft",
                                                  mark=0, mincharnum=1, pad_value="#", tokenexp="."), table[:, 0].copy())
 

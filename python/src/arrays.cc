@@ -193,6 +193,60 @@ nb::object array_over(const Tensor& tensor) {
   return array;
 }
 
+// A new reference.
+PyObject* make_string(std::string_view text) {
+  PyObject* object = PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), nullptr);
+  if (object == nullptr) throw nb::python_error();
+  return object;
+}
+
+// Arrays of fewer do without a StringMaker, whose table has to be cleared.
+constexpr int64_t kFewStrings = 32;
+
+// Makes Python's strings of an array's elements. Arrays of words and labels repeat them: one object for equal ones
+// costs a third of a new one, and its release less than that. The texts outlive the maker.
+class StringMaker {
+ public:
+  // A new reference.
+  PyObject* make(std::string_view text) {
+    // Python has the shorter ones already.
+    if (left_ == 0 || text.size() < 2 || text.size() > kLongest) return make_string(text);
+    Known& known = known_[slot_of(text)];
+    if (known.object != nullptr && known.text == text) {
+      left_ += 3;
+      Py_INCREF(known.object);
+      return known.object;
+    }
+    --left_;
+    known = {text, make_string(text)};
+    return known.object;
+  }
+
+ private:
+  static constexpr size_t kLongest = 64, kBits = 7;
+  struct Known {
+    std::string_view text;
+    PyObject* object = nullptr;  // the array's
+  };
+
+  template <typename Word>
+  static uint64_t ends_of(std::string_view text) {
+    Word first = 0, last = 0;
+    std::memcpy(&first, text.data(), sizeof(Word));
+    std::memcpy(&last, text.data() + text.size() - sizeof(Word), sizeof(Word));
+    return first * 0x9E3779B97F4A7C15 ^ last * 0xC2B2AE3D27D4EB4F;
+  }
+  static size_t slot_of(std::string_view text) {
+    const uint64_t ends = text.size() >= 8   ? ends_of<uint64_t>(text)
+                          : text.size() >= 4 ? ends_of<uint32_t>(text)
+                                             : ends_of<uint16_t>(text);
+    return (ends + text.size()) * 0x9E3779B97F4A7C15 >> (64 - kBits);
+  }
+
+  std::array<Known, size_t{1} << kBits> known_;
+  int64_t left_ = 64;  // a search in vain costs a quarter of what a repeated one saves: with fewer than that it ends
+};
+
 nb::object strings_to_python(const Tensor& tensor) {
   std::array<npy_intp, Shape::kMaxRank> dims{};
   const Shape& shape = tensor.shape();
@@ -202,12 +256,18 @@ nb::object strings_to_python(const Tensor& tensor) {
   nb::object array = nb::steal(made);
   auto** elements = static_cast<PyObject**>(PyArray_DATA(as_array(array)));
   const int64_t count = shape.element_count();
-  for (int64_t i = 0; i < count; ++i) {
-    const std::string_view text = text_at(tensor, i);
-    PyObject* element = PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), nullptr);
-    if (element == nullptr) throw nb::python_error();
-    PyObject* const before = std::exchange(elements[i], element);  // the stable ABI has no Py_XSETREF
-    Py_XDECREF(before);
+  const auto fill = [&](const auto& make) {
+    for (int64_t i = 0; i < count; ++i) {
+      PyObject* const before =
+          std::exchange(elements[i], make(text_at(tensor, i)));  // the stable ABI has no Py_XSETREF
+      Py_XDECREF(before);
+    }
+  };
+  if (count < kFewStrings) {
+    fill(&make_string);
+  } else {
+    StringMaker maker;
+    fill([&](std::string_view text) { return maker.make(text); });
   }
   return array;
 }
@@ -218,11 +278,8 @@ nb::object object_to_python(const Object& object);
 nb::object element_to_python(const Tensor& tensor, int64_t index) {
   PyObject* made = nullptr;
   switch (tensor.type()) {
-    case DataType::kString: {
-      const std::string_view text = text_at(tensor, index);
-      made = PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), nullptr);
-      break;
-    }
+    case DataType::kString:
+      return nb::steal(make_string(text_at(tensor, index)));
     case DataType::kInt64:
       made = PyLong_FromLongLong(static_cast<const int64_t*>(tensor.data())[index]);
       break;

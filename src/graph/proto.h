@@ -148,8 +148,10 @@ struct TensorProto {
     kRawData = 9,
     kDoubleData = 10,
     kUint64Data = 11,
+    kDocString = 12,
     kExternalData = 13,
-    kDataLocation = 14
+    kDataLocation = 14,
+    kMetadata = 16
   };
 };
 

@@ -187,6 +187,12 @@ const ExternalTensor* GraphNotes::find_external(const ConstantRef& constant) con
   return found != external.end() && found->second.constant.lock() == constant ? &found->second : nullptr;
 }
 
+std::string_view GraphNotes::find_notes(const ConstantRef& constant) const {
+  const auto found = constants.find(constant.get());
+  return found != constants.end() && found->second.constant.lock() == constant ? found->second.fields
+                                                                               : std::string_view();
+}
+
 namespace {
 
 Status add_files(reader::ReadContext& context, const ReaderReplacements& replacements) {

@@ -43,15 +43,24 @@ struct ExternalTensor {
   size_t offset_bytes = 0;
 };
 
-// Of the model's own graph, not of subgraphs, but for external tensors.
+// Documentation and metadata of a tensor, or of the Constant node that holds it, as fields of a TensorProto.
+struct ConstantNotes {
+  std::weak_ptr<const Constant> constant;
+  std::string fields;
+};
+
+// Of the model's own graph, not of subgraphs, but for external tensors and notes on constants.
 struct GraphNotes {
   std::string doc_string;
   std::vector<DimDenotation> denotations;  // of inputs
   std::vector<ValueId> overridable;        // initializers that are listed as inputs too
   std::unordered_map<const Constant*, ExternalTensor> external;
+  std::unordered_map<const Constant*, ConstantNotes> constants;  // of models that were read for writing
 
   // Null for a constant whose bytes are the model's own, or were made.
   const ExternalTensor* find_external(const ConstantRef& constant) const;
+  // Empty for a constant without notes.
+  std::string_view find_notes(const ConstantRef& constant) const;
 };
 
 struct Model {
@@ -74,8 +83,8 @@ struct ReaderReplacements {
   std::map<std::string, std::span<const std::byte>> files;       // external data; copied
   bool initializers_as_inputs = false;                           // those that are listed as inputs too stay inputs
   bool all_used = false;                                         // a name that the model does not have is an error
-  // The model will be written again: nodes keep their documentation and metadata, and attributes that mean nothing
-  // here. They may be larger than the graph.
+  // The model will be written again: nodes and tensors keep their documentation and metadata, and nodes their
+  // attributes that mean nothing here. They may be larger than the graph.
   bool for_writing = false;
 };
 

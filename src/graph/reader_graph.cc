@@ -343,6 +343,7 @@ Status GraphReader::add_constant(const NodeFields& fields, const std::vector<Bou
   TENON_TRY_ASSIGN(const ValueId id, is_model ? define_constant(fields.outputs[0], constant, scope, "constant")
                                               : scope.define(fields.outputs[0], "output"));
   set_constant(scope.level->graph.value(id), constant);
+  keep_constant_node_notes(context_, fields.message, constant);
   return Status();
 }
 

@@ -77,6 +77,11 @@ Result<ParsedAttribute> read_attribute(ReadContext& context, std::string_view me
 // The documentation and metadata of a NodeProto, as its fields; null for one without them.
 std::shared_ptr<const std::string> read_node_notes(std::string_view message);
 
+// Keeps the documentation and metadata of a TensorProto for a model that is read for writing; those of a Constant node
+// for its tensor, whose own documentation counts where it has one.
+void keep_tensor_notes(ReadContext& context, std::string_view message, const ConstantRef& constant);
+void keep_constant_node_notes(ReadContext& context, std::string_view message, const ConstantRef& constant);
+
 // FunctionProto, its nodes not read yet.
 struct Function {
   std::string_view domain, name, overload;

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <optional>
 #include <protozero/pbf_writer.hpp>
 
 #include "graph/proto.h"
@@ -261,9 +262,10 @@ std::string_view inner(std::string_view outer, uint32_t field) {
   return found;
 }
 
-// Whether a GraphProto reads values of its own and of `known` only.
-Result<bool> is_closed(std::string_view message, std::vector<std::string_view> known, size_t levels) {
-  if (levels == 0) return false;
+// The first value that a GraphProto reads and that is neither its own nor in `known`; nothing for none.
+Result<std::optional<std::string_view>> find_captured(std::string_view message, std::vector<std::string_view> known,
+                                                      size_t levels) {
+  if (levels == 0) return resource_exhausted("Graphs of an attribute are nested too deeply.");
   TENON_TRY_ASSIGN(const GraphFields graph, split_graph(message));
   known.emplace_back();  // an absent input
   for (std::string_view input : graph.inputs) known.push_back(value_info_name(input));
@@ -275,11 +277,12 @@ Result<bool> is_closed(std::string_view message, std::vector<std::string_view> k
   for (std::string_view node : graph.nodes) nodes.push_back(split_node(node));
   for (const NodeFields& node : nodes) known.insert(known.end(), node.outputs.begin(), node.outputs.end());
   std::sort(known.begin(), known.end());
-  const auto is_known = [&](std::string_view name) { return std::binary_search(known.begin(), known.end(), name); };
+  const auto is_unknown = [&](std::string_view name) { return !std::binary_search(known.begin(), known.end(), name); };
   for (std::string_view output : graph.outputs)
-    if (!is_known(value_info_name(output))) return false;
+    if (is_unknown(value_info_name(output))) return std::optional(value_info_name(output));
   for (const NodeFields& node : nodes) {
-    if (!std::all_of(node.inputs.begin(), node.inputs.end(), is_known)) return false;
+    const auto input = std::find_if(node.inputs.begin(), node.inputs.end(), is_unknown);
+    if (input != node.inputs.end()) return std::optional(*input);
     for (std::string_view attribute : node.attributes) {
       proto::Reader reader = proto::reader(attribute);
       while (reader.next()) {
@@ -288,29 +291,32 @@ Result<bool> is_closed(std::string_view message, std::vector<std::string_view> k
           reader.skip();
           continue;
         }
-        TENON_TRY_ASSIGN(const bool closed, is_closed(proto::text(reader.get_view()), known, levels - 1));
-        if (!closed) return false;
+        TENON_TRY_ASSIGN(const auto captured, find_captured(proto::text(reader.get_view()), known, levels - 1));
+        if (captured) return captured;
       }
     }
   }
-  return true;
+  return std::optional<std::string_view>();
 }
 
-// The message of an attribute that means nothing here, without its name: a call of a function may give it another.
-// Nothing for graphs that read values of the graph around them, whose names may change.
-Result<std::string> unread_attribute(const ReadContext& context, std::string_view message, int64_t type) {
+// Keeps the message of an attribute that means nothing here, without its name: a call of a function may give it
+// another. Of graphs that read values of the graph around them, whose names may change, it keeps such a value's name.
+Status keep_unread(const ReadContext& context, std::string_view message, int64_t type, Attribute& attribute) {
   using P = proto::AttributeProto;
   if (type == kGraphs) {
     proto::Reader reader = proto::reader(message);
     while (reader.next(P::kGraphs, protozero::pbf_wire_type::length_delimited)) {
-      TENON_TRY_ASSIGN(const bool closed, is_closed(proto::text(reader.get_view()), {}, context.limits.max_nesting));
-      if (!closed) return std::string();
+      TENON_TRY_ASSIGN(const auto captured,
+                       find_captured(proto::text(reader.get_view()), {}, context.limits.max_nesting));
+      if (!captured) continue;
+      attribute.strings = {std::string(*captured)};
+      return Status();
     }
   }
-  std::string kept = fields_of(
+  attribute.s = fields_of(
       message, [](uint32_t field) { return field != P::kName && field != P::kRefAttrName && field != P::kType; });
-  protozero::pbf_writer(kept).add_int32(P::kType, static_cast<int32_t>(type));
-  return kept;
+  protozero::pbf_writer(attribute.s).add_int32(P::kType, static_cast<int32_t>(type));
+  return Status();
 }
 
 Status check_string_length(const ReadContext& context, const std::string& attribute, const std::string& text) {
@@ -429,9 +435,8 @@ Result<ParsedAttribute> read_attribute(ReadContext& context, std::string_view me
   }
   if (fields.reference.empty() && attribute.kind == AttributeKind::kOther) {
     attribute.s.clear();
-    if (context.replacements.for_writing) {
-      TENON_TRY_ASSIGN(attribute.s, unread_attribute(context, message, fields.type));
-    }
+    attribute.strings.clear();
+    if (context.replacements.for_writing) TENON_TRY(keep_unread(context, message, fields.type, attribute));
   }
   parsed.attribute = std::move(attribute);
   return parsed;
@@ -441,6 +446,35 @@ std::shared_ptr<const std::string> read_node_notes(std::string_view message) {
   using P = proto::NodeProto;
   std::string kept = fields_of(message, [](uint32_t field) { return field == P::kDocString || field == P::kMetadata; });
   return kept.empty() ? nullptr : std::make_shared<const std::string>(std::move(kept));
+}
+
+void keep_tensor_notes(ReadContext& context, std::string_view message, const ConstantRef& constant) {
+  using P = proto::TensorProto;
+  if (!context.replacements.for_writing) return;
+  std::string kept = fields_of(message, [](uint32_t field) { return field == P::kDocString || field == P::kMetadata; });
+  if (!kept.empty()) context.notes.constants[constant.get()] = {constant, std::move(kept)};
+}
+
+void keep_constant_node_notes(ReadContext& context, std::string_view message, const ConstantRef& constant) {
+  using P = proto::NodeProto;
+  if (!context.replacements.for_writing) return;
+  std::string own, metadata;
+  proto::Reader reader = proto::reader(message);
+  while (reader.next()) {
+    if (reader.tag_and_type() == proto::bytes(P::kDocString)) {
+      own = proto::text(reader.get_view());
+    } else if (reader.tag_and_type() == proto::bytes(P::kMetadata)) {
+      protozero::pbf_writer(metadata).add_bytes(proto::TensorProto::kMetadata, reader.get_view());
+    } else {
+      reader.skip();
+    }
+  }
+  if (own.empty() && metadata.empty()) return;
+  ConstantNotes& notes = context.notes.constants[constant.get()];
+  if (notes.constant.lock() != constant) notes = {.constant = constant, .fields = {}};
+  if (!own.empty() && inner(notes.fields, proto::TensorProto::kDocString).empty())
+    protozero::pbf_writer(notes.fields).add_string(proto::TensorProto::kDocString, own);
+  if (!notes.fields.ends_with(metadata)) notes.fields += metadata;  // a function's body comes here at each call
 }
 
 Result<ConstantRef> read_constant_node(const ParsedAttribute& parsed) {

@@ -343,6 +343,7 @@ Result<NamedConstant> read_new_tensor(ReadContext& context, std::string_view mes
   } else {
     TENON_TRY(decode_typed(context, message, fields, count, *constant));
   }
+  keep_tensor_notes(context, message, constant);
   return NamedConstant{fields.name, std::move(constant)};
 }
 

@@ -177,9 +177,15 @@ class GraphWriter {
       TENON_TRY_ASSIGN(place, options_.place(names_[id], constant));
     }
     to.add_message(proto::GraphProto::kInitializer, place && constant->type != DataType::kString
-                                                        ? tensor_bytes(names_[id], *constant, *place)
-                                                        : tensor_bytes(names_[id], *constant));
+                                                        ? noted(tensor_bytes(names_[id], *constant, *place), constant)
+                                                        : noted(tensor_bytes(names_[id], *constant), constant));
     return {};
+  }
+
+  // A TensorProto with the documentation and metadata of its constant.
+  std::string noted(std::string tensor, const ConstantRef& constant) const {
+    if (options_.notes != nullptr) tensor += options_.notes->find_notes(constant);
+    return tensor;
   }
 
   Status add_value(pbf_writer& to, uint32_t field, ValueId id) const {
@@ -231,7 +237,7 @@ class GraphWriter {
         break;
       case AttributeKind::kTensor:
         type = kTensor;
-        to.add_message(proto::AttributeProto::kT, tensor_bytes("", *attribute.tensor));
+        to.add_message(proto::AttributeProto::kT, noted(tensor_bytes("", *attribute.tensor), attribute.tensor));
         break;
       case AttributeKind::kGraph: {
         type = kGraph;
@@ -258,6 +264,11 @@ class GraphWriter {
           to.add_message(proto::AttributeProto::kTypeProto, type_bytes(*attribute.type));
           break;
         }
+        TENON_UNSUPPORTED_IF(
+            !attribute.strings.empty(),
+            "Attribute \"{}\" of {} is a list of graphs, of which one reads \"{}\" of the graph around "
+            "it; such lists, which no operator of ONNX has, cannot be written.",
+            attribute.name, node.label(graph_), attribute.strings[0]);
         return unsupported("Attribute \"{}\" of {} is of a kind that cannot be written.", attribute.name,
                            node.label(graph_));
     }

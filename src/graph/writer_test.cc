@@ -13,7 +13,9 @@
 namespace tenon {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 namespace w = model_writer;
 
 // A model as a compilation reads it.
@@ -148,6 +150,68 @@ TEST(WriteModel, KeepsTheNotesOfNodes) {
   EXPECT_EQ(read_model_bytes(std::as_bytes(std::span(bytes)), "")->graph.nodes[NodeId(0)].notes, nullptr);
 }
 
+// A Constant node is an initializer in what is written, and its notes are that tensor's: also in bodies of functions.
+TEST(WriteModel, KeepsTheNotesOfTensorsAndConstantNodes) {
+  const auto noted_tensor = [](const std::string& name) {
+    return w::tensor(name, 1, {2}, [&](auto& to) {
+      to.add_bytes(proto::TensorProto::kRawData, std::string(8, '\1'));
+      if (!name.empty()) to.add_string(proto::TensorProto::kDocString, "tensor " + name);
+    });
+  };
+  const auto constant = [&](const std::string& output, const std::string& tensor = "") {
+    return w::node({.op_type = "Constant",
+                    .outputs = {output},
+                    .attributes = {w::tensor_attribute("value", noted_tensor(tensor))},
+                    .doc_string = "node " + output,
+                    .metadata = {{"line of", output}}});
+  };
+  const std::string body =
+      w::graph({.nodes = {constant("k"), w::node({.op_type = "Add", .inputs = {"x", "k"}, .outputs = {"z"}})},
+                .outputs = {w::float_info("z")}});
+  const std::string function =
+      w::function({.name = "F",
+                   .domain = "f",
+                   .inputs = {"a"},
+                   .outputs = {"b"},
+                   .nodes = {constant("l"), w::node({.op_type = "Add", .inputs = {"a", "l"}, .outputs = {"b"}})},
+                   .opsets = {w::opset("", 17)}});
+  const std::string bytes = w::model(
+      w::graph({.nodes = {constant("c"), constant("d", "t"),
+                          w::node({.op_type = "Sum", .inputs = {"x", "w", "c", "d"}, .outputs = {"y"}}),
+                          w::node({.op_type = "If",
+                                   .inputs = {"if"},
+                                   .outputs = {"r"},
+                                   .attributes = {w::graph_attribute("then_branch", body),
+                                                  w::graph_attribute("else_branch", body)}}),
+                          w::node({.op_type = "F", .inputs = {"x"}, .outputs = {"s"}, .name = "one", .domain = "f"}),
+                          w::node({.op_type = "F", .inputs = {"s"}, .outputs = {"t"}, .name = "two", .domain = "f"})},
+                .inputs = {w::float_info("x"), w::value_info("if", w::tensor_type(9, {}))},
+                .outputs = {w::float_info("y"), w::float_info("r"), w::float_info("t")},
+                .initializers = {noted_tensor("w")}}),
+      {.opsets = {w::opset("", 17), w::opset("f", 1)}, .functions = {function}});
+  const auto model = read_for_writing(bytes);
+  ASSERT_TRUE(model.ok()) << model.status().to_string();
+  const auto again = read_for_writing(*write_model(model->graph, {.notes = &model->notes}));
+  ASSERT_TRUE(again.ok()) << again.status().to_string();
+  const auto notes_of = [&](const Graph& graph, std::string_view name) {
+    for (const Value& value : graph.values)
+      if (value.name == name && value.constant != nullptr) return std::string(again->notes.find_notes(value.constant));
+    return std::string("no such constant");
+  };
+  EXPECT_THAT(notes_of(again->graph, "w"), AllOf(HasSubstr("tensor w"), Not(HasSubstr("node"))));
+  EXPECT_THAT(notes_of(again->graph, "c"), AllOf(HasSubstr("node c"), HasSubstr("line of")));
+  EXPECT_THAT(notes_of(again->graph, "d"), AllOf(HasSubstr("tensor t"), Not(HasSubstr("node")), HasSubstr("line of")));
+  const std::string inlined = notes_of(again->graph, "two/l");
+  EXPECT_THAT(inlined, HasSubstr("node l"));
+  EXPECT_EQ(inlined.find("node l"), inlined.rfind("node l"));
+  for (const Node& node : again->graph.nodes) {
+    if (node.op_type != "If") continue;
+    EXPECT_THAT(notes_of(*node.find("then_branch")->graph, "k"), HasSubstr("node k"));
+  }
+  // Other readers do without them.
+  EXPECT_TRUE(read_model_bytes(std::as_bytes(std::span(bytes)), "")->notes.constants.empty());
+}
+
 std::string with_attributes(const w::Texts& attributes) {
   return w::model(w::graph({.nodes = {w::node({.op_type = "Thing",
                                                .inputs = {"x"},
@@ -192,7 +256,8 @@ TEST(WriteModel, ListsOfGraphsThatReadOthersValuesAreRefused) {
   for (const std::string& graph : {open, nested, passes}) {
     const auto model = read_for_writing(with_attributes({w::graphs_attribute("graphs", {graph})}));
     ASSERT_TRUE(model.ok()) << model.status().to_string();
-    EXPECT_THAT(write_model(model->graph), has_status(StatusCode::kUnsupported, HasSubstr("\"graphs\"")));
+    EXPECT_THAT(write_model(model->graph),
+                has_status(StatusCode::kUnsupported, AllOf(HasSubstr("\"graphs\""), HasSubstr("reads \"x\" of"))));
   }
   const std::string around = w::graph(
       {.nodes = {w::node({.op_type = "Other", .outputs = {"b"}, .attributes = {w::graph_attribute("g", open)}})},

@@ -112,6 +112,11 @@ Status infer_like_with_dtype(Context& c) {
   return {};
 }
 
+Status infer_eye_like(Context& c) {
+  TENON_TRY(c.require_rank(0, 2, "of EyeLike"));
+  return infer_like_with_dtype(c);
+}
+
 constexpr Row kRows[] = {
     {"Add", &infer_arithmetic},
     {"And", &infer_compare},
@@ -129,7 +134,7 @@ constexpr Row kRows[] = {
     {"Div", &infer_arithmetic},
     {"Dropout", &infer_dropout},
     {"Equal", &infer_compare},
-    {"EyeLike", &infer_like_with_dtype},
+    {"EyeLike", &infer_eye_like},
     {"Greater", &infer_compare},
     {"GreaterOrEqual", &infer_compare},
     {"Identity", &infer_same},

@@ -109,6 +109,12 @@ namespace {
 
 Status infer_same(Context& c) { return c.copy(0); }
 
+Status infer_lrn(Context& c) {
+  const int64_t size = Attributes(c.node()).find_integer("size").value_or(0);
+  TENON_INVALID_IF(size < 1, "LRN has size {}.", size);
+  return c.copy(0);
+}
+
 // The output has the scale's type.
 Status infer_rms_normalization(Context& c) {
   TENON_TRY(c.copy(0));
@@ -188,7 +194,7 @@ constexpr Row kRows[] = {
     {"BatchNormalization", &infer_batch_normalization},
     {"GroupNormalization", &infer_same},
     {"InstanceNormalization", &infer_instance_normalization},
-    {"LRN", &infer_same},
+    {"LRN", &infer_lrn},
     {"LayerNormalization", &infer_layer_normalization},
     {"LpNormalization", &infer_lp_normalization},
     {"MeanVarianceNormalization", &infer_same},

@@ -140,6 +140,16 @@ TEST(ShapeInference, OddConvolutionAttributesAreErrors) {
   EXPECT_THAT(OneNode("Conv", 11).in(Shape{1, 4, 9, 9}).in(Shape{8, 3, 3, 3}).infer(), HasSubstr("4 channels"));
 }
 
+// As in ONNX Runtime a session of such a model is refused, before a run meets it.
+TEST(ShapeInference, EyesOfOtherRanksAndNeighboursWithoutASizeAreErrors) {
+  EXPECT_THAT(OneNode("EyeLike", 22).in(Shape{2, 3, 4}).infer(), HasSubstr("its rank has to be 2"));
+  EXPECT_THAT(OneNode("EyeLike", 22).in(Shape{3}).infer(), HasSubstr("its rank has to be 2"));
+  EXPECT_EQ(OneNode("EyeLike", 22).in({symbol("n"), number(3)}).infer(), "float32[n,3]");
+  EXPECT_EQ(OneNode("EyeLike", 22).unranked().infer(), "float32[...]");
+  EXPECT_THAT(OneNode("LRN", 13).in(Shape{1, 4, 2, 2}).set("size", int64_t{0}).infer(), HasSubstr("LRN has size 0"));
+  EXPECT_EQ(OneNode("LRN", 13).in(Shape{1, 4, 2, 2}).set("size", int64_t{2}).infer(), "float32[1,4,2,2]");
+}
+
 TEST(ShapeInference, PoolsInCeilModeDropWindowsThatStartInThePadding) {
   auto pool = [](int64_t size) {
     return OneNode("MaxPool", 12)

@@ -4,6 +4,7 @@
 #include <tenon/object.h>
 
 #include "device/memory_space.h"
+#include "ep/api/run_objects.h"
 #include "runtime/binding_checks.h"
 #include "runtime/binding_impl.h"
 #include "runtime/run_state.h"
@@ -25,6 +26,18 @@ Result<size_t> find_name(std::span<const ValueInfo> infos, std::string_view name
 bool same_tensor(const Tensor& a, const Tensor& b) {
   return a.data() == b.data() && a.type() == b.type() && a.shape() == b.shape() && a.owner() == b.owner() &&
          a.capacity_bytes() == b.capacity_bytes() && a.space() == b.space() && a.read_only() == b.read_only();
+}
+
+// A tensor of the strings at `addresses`, which `owner` keeps.
+Result<Tensor> text_tensor(std::span<const TextAddress> addresses, std::shared_ptr<const void> owner,
+                           const Shape& shape) {
+  struct Kept {
+    std::shared_ptr<const void> owner;
+    std::vector<TextAddress> addresses;
+  };
+  auto kept = std::make_shared<Kept>(std::move(owner), std::vector<TextAddress>(addresses.begin(), addresses.end()));
+  void* const data = kept->addresses.data();
+  return Tensor::view(DataType::kString, shape, data, addresses.size_bytes(), std::move(kept));
 }
 
 }  // namespace
@@ -138,9 +151,18 @@ Status BindingImpl::prepare_output(size_t slot, DataType type, const Shape& shap
   return {};
 }
 
-Status BindingImpl::keep_outputs() {
+Status BindingImpl::keep_outputs(const RunObjects& objects) {
   for (BoundOutput& output : outputs) {
     if (!output.ready || !holds_addresses(output.result.type())) continue;
+    if (output.result.type() == DataType::kString) {
+      // The addresses are copied, since the next run writes its own where these lie.
+      const auto* const data = output.result.data_as<TextAddress>();
+      const std::span<const TextAddress> addresses(data, static_cast<size_t>(output.result.shape().element_count()));
+      if (std::shared_ptr<const void> owner = objects.owner_of(addresses)) {
+        TENON_TRY_ASSIGN(output.result, text_tensor(addresses, std::move(owner), output.result.shape()));
+        continue;
+      }
+    }
     TENON_TRY_ASSIGN(output.result, deep_copy(output.result));
   }
   return {};

@@ -18,6 +18,7 @@
 
 namespace tenon {
 
+class RunObjects;
 struct SessionImpl;
 class RunState;
 struct DynamicValue;
@@ -57,8 +58,9 @@ struct BindingImpl {
   // The output is the memory of `value`, which lies on the host, and `value` gets what the output had, if nobody looks
   // at it any more: the next run writes there.
   Status exchange_output(size_t slot, DynamicValue& value);
-  // After the steps: outputs whose elements are addresses become copies that own what the addresses name.
-  Status keep_outputs();
+  // After the steps: outputs whose elements are addresses own what the addresses name, texts of `objects` as they are
+  // and all else as copies.
+  Status keep_outputs(const RunObjects& objects);
   // Where output `slot` has to be, after it was bound.
   void set_output_space(size_t slot);
 

@@ -252,7 +252,7 @@ Status SessionImpl::run_plan_of(BindingImpl& binding, const RunOptions& options)
     const InRun in_run(*pool_);
     status = run.run(plan);
   }
-  if (status.ok()) status = binding.keep_outputs();
+  if (status.ok()) status = binding.keep_outputs(run.objects());
   const int64_t ran_ns = now_ns();
   if (!options.signals.empty()) status = run.signal(std::move(status));
   if (report != nullptr) {

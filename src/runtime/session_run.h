@@ -45,6 +45,8 @@ class SessionRun {
   Status signal(Status ran) const;
   // Whether a plan was made on the way.
   bool planned() const { return planned_; }
+  // What its kernels have made.
+  const RunObjects& objects() const { return objects_; }
 
  private:
   Status run_on_devices(const std::shared_ptr<PlanRuntime>& runtime);

@@ -1,6 +1,7 @@
 // Running: misuse, outputs of every kind, plans by signature.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <tenon/object.h>
 
 #include "base/testing.h"
 #include "onnx_builder.h"
@@ -213,6 +214,36 @@ TEST(EmptyTensors, SizesBesideAZeroMayBeLarge) {
     ASSERT_THAT(outputs, is_ok());
     EXPECT_EQ(outputs->at(0).shape().to_string(), "[1099511627776,1099511627776,0]");
   }
+}
+
+// Strings that the run makes go out as they are, those of the caller as copies: neither changes with a later run, and
+// both stay when the session and the input are gone.
+TEST(RunStrings, OutputsOutliveTheRunTheInputAndTheSession) {
+  const std::string model = OnnxModel()
+                                .input("x", DataType::kString, {"n"})
+                                .node(OnnxNode("StringConcat", {"x", "x"}, {"y"}))
+                                .node(OnnxNode("Identity", {"x"}, {"z"}))
+                                .output("y", DataType::kString, {"n"})
+                                .output("z", DataType::kString, {"n"})
+                                .bytes(/*opset=*/20);
+  std::vector<Tensor> kept;
+  {
+    const auto session = Session::load_from_bytes(std::as_bytes(std::span(model)), {.threads = 1});
+    ASSERT_TRUE(session.ok()) << session.status().to_string();
+    Binding binding = *(*session)->make_binding();
+    for (const char* word : {"a word of some length ", "another, which is longer than the first "}) {
+      ASSERT_TRUE(binding.bind_input("x", *string_tensor({word, "", "c"}, Shape{3})).ok());
+      ASSERT_TRUE((*session)->run(binding).ok());
+      kept.push_back(binding.output("y"));
+      kept.push_back(binding.output("z"));
+    }
+  }
+  EXPECT_EQ(text_at(kept[0], 0), "a word of some length a word of some length ");
+  EXPECT_EQ(text_at(kept[0], 1), "");
+  EXPECT_EQ(text_at(kept[0], 2), "cc");
+  EXPECT_EQ(text_at(kept[1], 0), "a word of some length ");
+  EXPECT_EQ(text_at(kept[2], 0), "another, which is longer than the first another, which is longer than the first ");
+  EXPECT_EQ(text_at(kept[3], 2), "c");
 }
 
 }  // namespace

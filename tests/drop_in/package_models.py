@@ -251,6 +251,57 @@ def write_texts(folder):
         onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), folder / f"{name}.onnx")
 
 
+def word_tokenizer(words):
+    """tokenizer.json of the package tokenizers: ids of whole words, the first of them 4."""
+    ids = {word: i for i, word in enumerate(["[PAD]", "[UNK]", "[CLS]", "[SEP]", *words])}
+    ends = [{"SpecialToken": {"id": word, "type_id": 0}} for word in ("[CLS]", "[SEP]")]
+    texts = [{"Sequence": {"id": name, "type_id": i}} for i, name in enumerate("AB")]
+    return {"version": "1.0", "truncation": None, "padding": None, "added_tokens": [], "normalizer": None, "decoder": None,
+            "pre_tokenizer": {"type": "Whitespace"}, "model": {"type": "WordLevel", "vocab": ids, "unk_token": "[UNK]"},
+            "post_processor": {"type": "TemplateProcessing", "single": [ends[0], texts[0], ends[1]], "pair": texts,
+                               "special_tokens": {word: {"id": word, "ids": [ids[word]], "tokens": [word]} for word in ("[CLS]", "[SEP]")}}}
+
+
+def write_masker(folder):
+    """What koredact looks for: a tagger of words, with a label for each of its thirteen types, and a tokenizer."""
+    kinds = ["RRN", "BRN", "FRN", "PASSPORT", "DRIVER_LICENSE", "CARD", "PHONE", "ACCOUNT", "EMAIL", "URL", "CODE", "NAME", "ADDRESS"]
+    labels = ["O", *[f"{at}-{kind}" for kind in kinds for at in "BI"]]
+    words = ["문의", "010", "-", "1234", "5678", "홍길동", "서울", "안녕하세요"]
+    tags = {"010": "B-PHONE", "-": "I-PHONE", "1234": "I-PHONE", "5678": "I-PHONE", "홍길동": "B-NAME", "서울": "B-ADDRESS"}
+    random, node, int64 = np.random.default_rng(6), helper.make_node, TensorProto.INT64
+    bias = np.zeros((len(words) + 4, len(labels)), np.float32)
+    for i, word in enumerate(words):
+        bias[i + 4, labels.index(tags.get(word, "O"))] = 6
+    bias[:4, 0] = 6
+    nodes = [node("Gather", ["words", "input_ids"], ["a"]), node("LayerNormalization", ["a", "scale"], ["l"]), node("MatMul", ["l", "w"], ["m"]),
+             node("Gather", ["bias", "input_ids"], ["b"]), node("Cast", ["attention_mask"], ["c"], to=TensorProto.FLOAT),
+             node("Unsqueeze", ["c", "last"], ["u"]), node("Mul", ["b", "u"], ["d"]), node("Add", ["m", "d"], ["logits"])]
+    weights = [tensor("words", random.standard_normal((len(words) + 4, 64)).astype(np.float32)), tensor("scale", np.ones(64, np.float32)),
+               tensor("w", random.standard_normal((64, len(labels))).astype(np.float32) * 0.05), tensor("bias", bias),
+               tensor("last", np.array([-1]))]
+    (folder / "onnx").mkdir(parents=True)
+    save(folder / "onnx" / "model.onnx", "masker", nodes, [info(name, ["b", "s"], int64) for name in ("input_ids", "attention_mask")],
+         [info("logits", ["b", "s", len(labels)])], weights)
+    config = {"model_type": "bert", "max_position_embeddings": 512, "pad_token_id": 0, "id2label": {str(i): label for i, label in enumerate(labels)}}
+    for name, content in (("tokenizer", word_tokenizer(words)), ("tokenizer_config", {"model_max_length": 512}), ("config", config)):
+        (folder / f"{name}.json").write_text(json.dumps(content))
+
+
+def write_jina(folder):
+    """What embroider reads: hidden states of 1024 features, of which it takes those of the last word."""
+    random, node, int64 = np.random.default_rng(7), helper.make_node, TensorProto.INT64
+    words = ["Query", "Document", ":", "the", "quick", "brown", "fox", "hello", "world"]
+    nodes = [node("Gather", ["words", "input_ids"], ["a"]), node("CumSum", ["a", "one"], ["s"]), node("LayerNormalization", ["s", "scale"], ["l"]),
+             node("MatMul", ["l", "w"], ["h"]), node("Cast", ["attention_mask"], ["c"], to=TensorProto.FLOAT), node("Unsqueeze", ["c", "last"], ["u"]),
+             node("Mul", ["h", "u"], ["last_hidden_state"])]
+    weights = [tensor("words", random.standard_normal((len(words) + 4, 64)).astype(np.float32)), tensor("scale", np.ones(64, np.float32)),
+               tensor("w", random.standard_normal((64, 1024)).astype(np.float32)), tensor("one", np.array(1)), tensor("last", np.array([-1]))]
+    folder.mkdir()
+    save(folder / "model.onnx", "jina", nodes, [info(name, ["b", "s"], int64) for name in ("input_ids", "attention_mask")],
+         [info("last_hidden_state", ["b", "s", 1024])], weights)
+    (folder / "tokenizer.json").write_text(json.dumps(word_tokenizer(words)))
+
+
 def write_embedder(folder):
     """An embedder of sentences as a hub's cache has it: a tokenizer of ten words, and a small network."""
     commit = "a" * 40
@@ -267,13 +318,7 @@ def write_embedder(folder):
     for path in (snapshot / "model.onnx", snapshot / "onnx" / "model.onnx"):
         save(path, "embedder", nodes, [info(name, ["b", "s"], int64) for name in ("input_ids", "attention_mask", "token_type_ids")],
              [info("last_hidden_state", ["b", "s", 384])], weights)
-    words = {word: i for i, word in enumerate(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "the", "quick", "brown", "fox", "hello", "world"])}
-    ends = [{"SpecialToken": {"id": word, "type_id": 0}} for word in ("[CLS]", "[SEP]")]
-    texts = [{"Sequence": {"id": name, "type_id": i}} for i, name in enumerate("AB")]
-    tokenizer = {"version": "1.0", "truncation": None, "padding": None, "added_tokens": [], "normalizer": None, "decoder": None,
-                 "pre_tokenizer": {"type": "Whitespace"}, "model": {"type": "WordLevel", "vocab": words, "unk_token": "[UNK]"},
-                 "post_processor": {"type": "TemplateProcessing", "single": [ends[0], texts[0], ends[1]], "pair": texts,
-                                    "special_tokens": {word: {"id": word, "ids": [words[word]], "tokens": [word]} for word in ("[CLS]", "[SEP]")}}}
+    tokenizer = word_tokenizer(["the", "quick", "brown", "fox", "hello", "world"])
     special = {"pad_token": "[PAD]", "cls_token": "[CLS]", "sep_token": "[SEP]", "unk_token": "[UNK]"}
     for name, content in (("tokenizer", tokenizer), ("special_tokens_map", special), ("tokenizer_config", {"model_max_length": 512, "pad_token": "[PAD]"}),
                           ("config", {"pad_token_id": 0, "model_type": "bert", "max_position_embeddings": 512, "hidden_size": 384})):
@@ -320,3 +365,5 @@ def write(folder):
     (folder / "extended").mkdir()
     write_extended(folder / "extended")
     write_embedder(folder / "hub")
+    write_masker(folder / "masker")
+    write_jina(folder / "jina")

@@ -118,16 +118,43 @@ def test_kreuzberg(packages, models, tmp_path, monkeypatch):
     np.testing.assert_allclose(ours["embeddings"], theirs["embeddings"], atol=1e-5)
 
 
-def test_ocrust(packages, models, monkeypatch):
+@pytest.fixture
+def by_path(packages, models, monkeypatch):
+    """A program's report with the stock library at ORT_DYLIB_PATH, and with Tenon's."""
+    def run(script):
+        reports = []
+        for library in (stock.library(), LIBRARY):
+            monkeypatch.setenv("ORT_DYLIB_PATH", str(library))
+            reports.append(drive(script, models, packages))
+            assert_only_library(reports[-1], library)
+        return reports
+    return run
+
+
+def test_ocrust(by_path):
     """A program in Rust whose crate ort loads the library that ORT_DYLIB_PATH names: it reads the page of the demo's picture."""
-    monkeypatch.setenv("ORT_DYLIB_PATH", str(stock.library()))
-    theirs = drive("drive_ocrust.py", models, packages)
-    monkeypatch.setenv("ORT_DYLIB_PATH", str(LIBRARY))
-    ours = drive("drive_ocrust.py", models, packages)
-    assert_only_library(theirs, stock.library())
-    assert_only_library(ours, LIBRARY)
+    theirs, ours = by_path("drive_ocrust.py")
     assert "A tenon fits its mortise without glue" in theirs["text"]
     assert ours["text"] == theirs["text"]
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="koredact has no wheel for this Python")
+def test_koredact(by_path):
+    """Another one; it is given the path, and makes a session for each worker."""
+    theirs, ours = by_path("drive_koredact.py")
+    assert theirs["masked"] == ["문의 [PHONE] [NAME]", "안녕하세요 [ADDRESS]"]
+    assert ours["masked"] == theirs["masked"]
+    for expected, found in zip(theirs["found"], ours["found"], strict=True):
+        assert [span[:3] for span in found] == [span[:3] for span in expected]
+        np.testing.assert_allclose([span[3] for span in found], [span[3] for span in expected], atol=1e-5)
+
+
+@pytest.mark.skipif(not (3, 11) <= sys.version_info < (3, 14), reason="embroider has no wheel for this Python")
+def test_embroider(by_path):
+    """Another one, which sets the arena of the CPU provider and optimisation levels through the C API."""
+    theirs, ours = by_path("drive_embroider.py")
+    assert theirs["tokens"] == ours["tokens"] and theirs["embeddings"][0] != theirs["embeddings"][1]
+    np.testing.assert_allclose(ours["embeddings"], theirs["embeddings"], atol=1e-5)
 
 
 def test_command_line_programs_of_sherpa_onnx(packages, models, tmp_path):

@@ -113,13 +113,87 @@ def rapid_table():
     return call
 
 
+def write_voice(path, symbols, inputs, speed, style=None):
+    """A voice of random weights with the signature of published ones: `inputs` are names and types; `speed`, and `style` of
+    256 features where there is one, are what its nodes read. As in VITS each symbol lasts as long as the network says."""
+    import onnx
+    from onnx import TensorProto, helper, numpy_helper
+
+    random, node, width = np.random.default_rng(11), helper.make_node, 48
+    nodes = [node("Gather", ["symbols", inputs[0][0]], ["embedded"]), node("Transpose", ["embedded"], ["rows"], perm=[0, 2, 1]),
+             node("Conv", ["rows", "encode"], ["encoded"], pads=[2, 2]), node("LeakyRelu", ["encoded"], ["hidden"])]
+    hidden = "hidden"
+    if style:
+        nodes += [node("MatMul", [style, "from_style"], ["coloured"]), node("Unsqueeze", ["coloured", "two"], ["colour"]),
+                  node("Add", ["hidden", "colour"], ["styled"])]
+        hidden = "styled"
+    nodes += [node("Conv", [hidden, "last"], ["logits"]), node("Sigmoid", ["logits"], ["part"]), node("Mul", ["part", "longest"], ["slow"]),
+              node("Div", ["slow", speed], ["scaled"]), node("Ceil", ["scaled"], ["counted"]), node("Cast", ["counted"], ["lasts"], to=TensorProto.INT64),
+              node("Squeeze", ["lasts", "zero_one"], ["durations"]), node("CumSum", ["durations", "zero"], ["ends"]),
+              node("ReduceSum", ["durations"], ["total"], keepdims=0), node("Range", ["zero", "total", "step"], ["frames"]),
+              node("Unsqueeze", ["frames", "one"], ["column"]), node("LessOrEqual", ["ends", "column"], ["over"]),
+              node("Cast", ["over"], ["ones"], to=TensorProto.INT64), node("ReduceSum", ["ones", "one"], ["index"], keepdims=0),
+              node("Gather", [hidden, "index"], ["spread"], axis=2), node("ConvTranspose", ["spread", "up"], ["loud"], strides=[8], pads=[4, 4]),
+              node("LeakyRelu", ["loud"], ["soft"]), node("ConvTranspose", ["soft", "out"], ["raw"], strides=[8], pads=[4, 4]),
+              node("Tanh", ["raw"], ["output"])]
+    arrays = {"symbols": random.standard_normal((symbols, width)), "encode": random.standard_normal((width, width, 5)) * 0.08,
+              "from_style": random.standard_normal((256, width)) * 0.05, "last": random.standard_normal((1, width, 1)) * 0.2,
+              "up": random.standard_normal((width, 16, 16)) * 0.08, "out": random.standard_normal((16, 1, 16)) * 0.1, "longest": np.array([24.0])}
+    integers = {"zero": 0, "step": 1, "one": [1], "two": [2], "zero_one": [0, 1]}
+    used = {name for one in nodes for name in one.input}
+    weights = [numpy_helper.from_array(array.astype(np.float32), name) for name, array in arrays.items() if name in used]
+    weights += [numpy_helper.from_array(np.array(value, np.int64), name) for name, value in integers.items() if name in used]
+    if speed == "length":  # the second of piper's three scales makes speech longer
+        nodes[:0] = [node("Gather", ["scales", "one"], ["scale"]), node("Reciprocal", ["scale"], ["length"])]
+    graph = helper.make_graph(nodes, "voice", [helper.make_tensor_value_info(*one) for one in inputs],
+                              [helper.make_tensor_value_info("output", TensorProto.FLOAT, [1, 1, "t"])], weights)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), path)
+
+
+def sound(samples):
+    """The length, and what a listener would compare: the loudness of a hundred parts."""
+    samples = np.asarray(samples, np.float64).reshape(-1)
+    assert len(samples) > 20000 and samples.std() > 0.01, "there is no sound"
+    return [len(samples), [round(float(np.sqrt((part**2).mean())), DIGITS) for part in np.array_split(samples, 100)]]
+
+
 def piper():
-    # Its voices are fetched; its diacritizers of Arabic and Hebrew have their models inside.
+    # Its diacritizers of Arabic and Hebrew have their models inside; its voices are fetched, so that this one is made here.
+    import pathlib
+    import tempfile
+
+    from onnx import TensorProto
+    from piper import PiperVoice
     from piper.hebrew import NakdimonDiacritizer
+    from piper.phoneme_ids import DEFAULT_PHONEME_ID_MAP
     from piper.tashkeel import TashkeelDiacritizer
 
-    arabic, hebrew = TashkeelDiacritizer(), NakdimonDiacritizer()
-    return lambda: [arabic.diacritize("مرحبا بالعالم، هذا نص قصير"), hebrew.diacritize("שלום עולם, זה משפט קצר")]
+    path = pathlib.Path(tempfile.mkdtemp(), "voice.onnx")
+    write_voice(path, 256, [("input", TensorProto.INT64, [1, "n"]), ("input_lengths", TensorProto.INT64, [1]), ("scales", TensorProto.FLOAT, [3])], "length")
+    config = {"audio": {"sample_rate": 22050}, "espeak": {"voice": "en-us"}, "num_symbols": 256, "num_speakers": 1, "phoneme_id_map": DEFAULT_PHONEME_ID_MAP}
+    path.with_suffix(".onnx.json").write_text(json.dumps(config))
+    arabic, hebrew, voice = TashkeelDiacritizer(), NakdimonDiacritizer(), PiperVoice.load(path)
+    return lambda: [arabic.diacritize("مرحبا بالعالم، هذا نص قصير"), hebrew.diacritize("שלום עולם, זה משפט קצר"),
+                    [sound(chunk.audio_float_array) for chunk in voice.synthesize("A tenon fits its mortise. It needs no glue at all.")]]
+
+
+def kokoro_onnx():
+    # Its model and voices are fetched; these are made here.
+    import pathlib
+    import tempfile
+
+    from kokoro_onnx import Kokoro
+    from onnx import TensorProto
+
+    folder = pathlib.Path(tempfile.mkdtemp())
+    write_voice(folder / "model.onnx", 256, [("tokens", TensorProto.INT64, [1, "n"]), ("style", TensorProto.FLOAT, [1, 256]), ("speed", TensorProto.FLOAT, [1])],
+                "speed", "style")
+    voices = np.random.default_rng(12).standard_normal((2, 510, 1, 256)).astype(np.float32)
+    with open(folder / "voices.bin", "wb") as file:
+        np.savez(file, one=voices[0], two=voices[1])
+    engine = Kokoro(str(folder / "model.onnx"), str(folder / "voices.bin"))
+    text = "A tenon fits its mortise, and needs no glue at all."
+    return lambda: [sound(engine.create(text, name, speed, trim=False)[0]) for name, speed in (("one", 1.0), ("two", 1.3))]
 
 
 def fastembed():
@@ -288,7 +362,7 @@ def optimum():
     return call
 
 
-PACKAGES = {f.__name__: f for f in (magika, silero_vad, rapidocr, ddddocr, nudenet, rapid_table, piper, fastembed, skl2onnx,
+PACKAGES = {f.__name__: f for f in (magika, silero_vad, rapidocr, ddddocr, nudenet, rapid_table, piper, kokoro_onnx, fastembed, skl2onnx,
                                    onnxruntime_extensions, optimum)}
 
 

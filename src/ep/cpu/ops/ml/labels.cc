@@ -73,7 +73,7 @@ Result<ConstantRef> default_value(const Node& node, DataType type) {
   select(KeyTypes(), type, [&]<typename T>() -> bool {
     const T value = is_float<T>      ? static_cast<T>(attributes.number("default_float"))
                     : sizeof(T) == 8 ? static_cast<T>(attributes.integer("default_int64"))
-                                     : static_cast<T>(node.since_version >= 4 ? 0 : 0);
+                                     : static_cast<T>(0);
     std::memcpy(data, &value, sizeof(value));
     return true;
   });
@@ -92,6 +92,8 @@ RefImpl look_up(FindPlaces find, ConstantRef values, ConstantRef fallback, int64
   RefImpl impl;
   impl.run = [find = std::move(find), values = std::move(values), fallback = std::move(fallback),
               count](KernelContext& context) -> Status {
+    keep_texts(context, values);
+    keep_texts(context, fallback);
     const auto bytes = static_cast<int64_t>(data_type_size(values->type));
     const auto put_all = bytes == 8 ? &put<8> : bytes == 4 ? &put<4> : &put<2>;  // by the sizes of KeyTypes
     context.pool->parallel_for(count, kGrain, [&](int64_t begin, int64_t end) {

@@ -271,6 +271,7 @@ Result<RefImpl> make_typed_classifier(RefNode& node, const TreeEnsembleDesc& des
   impl.run = [x, texts, decision = decision_of(desc, std::move(labels)), read = reader_for<T>(node.inputs[0].type),
               forest = std::make_shared<const Forest<T>>(desc)](KernelContext& context) -> Status {
     const int64_t classes = forest->targets;
+    keep_texts(context, texts);
     auto* const scores_out = context.output<float>(1);
     run_blocks(*forest, context, x, read, [&](int64_t first, int64_t rows, T* sums, uint8_t* spoken) {
       std::vector<float> scores(classes);

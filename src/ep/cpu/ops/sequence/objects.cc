@@ -11,6 +11,11 @@ Result<RunObjects*> run_objects(const KernelContext& context) {
   return context.run->objects;
 }
 
+void keep_texts(const KernelContext& context, const ConstantRef& texts) {
+  if (texts->type != DataType::kString || context.run == nullptr || context.run->objects == nullptr) return;
+  context.run->objects->keep_texts(texts, texts->strings);
+}
+
 Result<Tensor> input_tensor(const KernelContext& context, const TensorSpec& spec, size_t index) {
   TENON_TRY_ASSIGN(const size_t bytes, tensor_size_bytes(spec.type, spec.shape));
   return Tensor::view(spec.type, spec.shape, const_cast<void*>(context.inputs[index]), bytes);

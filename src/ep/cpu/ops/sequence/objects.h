@@ -14,6 +14,10 @@ inline constexpr TypeSet kAnySet = ~TypeSet{0};
 // Where the run under way keeps what its kernels make. Errors: there is no run (constant folding).
 Result<RunObjects*> run_objects(const KernelContext& context);
 
+// An output of the run may hold addresses of the constant's texts, and then needs no copies of them. Nothing happens
+// for other types, and outside of runs.
+void keep_texts(const KernelContext& context, const ConstantRef& texts);
+
 // An input as a tensor: a view that lasts as long as the step.
 Result<Tensor> input_tensor(const KernelContext& context, const TensorSpec& spec, size_t index);
 // A copy of it, as an object.

@@ -108,7 +108,8 @@ Result<RefImpl> make_length(RefNode& node) {
   return impl;
 }
 
-// Elements [begin, begin + size) of the axis.
+// Elements [begin, begin + size) of the axis. Strings belong to `whole`, and the parts share them where they lie in one
+// piece: a string is not copied then, and a part is few allocations.
 Result<ObjectRef> part_of(const Tensor& whole, const SplitToSequenceDesc& desc, int64_t begin, int64_t size,
                           bool keep_axis) {
   Shape shape;
@@ -119,6 +120,12 @@ Result<ObjectRef> part_of(const Tensor& whole, const SplitToSequenceDesc& desc, 
       shape.push_back(size);
     }
   }
+  if (whole.type() == DataType::kString && desc.span.outer == 1) {
+    const int64_t first = begin * desc.span.inner;
+    TENON_TRY_ASSIGN(Tensor shared, Tensor::view(whole.type(), shape, whole.data_as<TextAddress>() + first,
+                                                 size * desc.span.inner * sizeof(TextAddress), whole.owner()));
+    return Object::tensor(std::move(shared));
+  }
   TENON_TRY_ASSIGN(const Tensor part, Tensor::allocate(whole.type(), shape));
   const size_t element_bytes = data_type_size(whole.type());
   const size_t row_bytes = size * desc.span.inner * element_bytes;
@@ -127,7 +134,6 @@ Result<ObjectRef> part_of(const Tensor& whole, const SplitToSequenceDesc& desc, 
                 whole.data_as<std::byte>() + (o * desc.span.length + begin) * desc.span.inner * element_bytes,
                 row_bytes);
   }
-  // The addresses of strings are those of the whole, which the run may not keep.
   if (whole.type() != DataType::kString) return Object::tensor(part);
   TENON_TRY_ASSIGN(Tensor copy, deep_copy(part));
   return Object::tensor(std::move(copy));
@@ -142,10 +148,14 @@ Result<RefImpl> make_split_to_sequence(RefNode& node) {
       "SplitToSequence has parts of {}{}, not integers.", data_type_name(split.type), split.shape.to_string());
   RefImpl impl;
   impl.run = [x = node.inputs[0], split, desc](KernelContext& context) -> Status {
-    TENON_TRY_ASSIGN(const Tensor whole, input_tensor(context, x, 0));
+    TENON_TRY_ASSIGN(Tensor whole, input_tensor(context, x, 0));
+    if (x.type == DataType::kString) {
+      TENON_TRY_ASSIGN(whole, deep_copy(whole));  // the run may not keep the input's strings
+    }
     std::vector<int64_t> sizes;
     if (split.present()) {
       std::vector<int64_t> given;
+      given.reserve(split.shape.element_count());
       for (int64_t i = 0; i < split.shape.element_count(); ++i) {
         given.push_back(split.type == DataType::kInt32 ? context.input<int32_t>(1)[i] : context.input<int64_t>(1)[i]);
       }
@@ -155,6 +165,7 @@ Result<RefImpl> make_split_to_sequence(RefNode& node) {
     }
     const bool keep_axis = split.present() || desc.keep_axis;
     std::vector<ObjectRef> parts;
+    parts.reserve(sizes.size());
     int64_t begin = 0;
     for (int64_t size : sizes) {
       TENON_TRY_ASSIGN(ObjectRef part, part_of(whole, desc, begin, size, keep_axis));

@@ -39,17 +39,24 @@ template <typename T>
 std::string number_text(T value) {
   if constexpr (std::is_same_v<T, Bool>) {
     return value ? "1" : "0";
-  } else if constexpr (is_float<T>) {
-    return float_text(static_cast<std::conditional_t<std::is_same_v<T, double>, double, float>>(value));
   } else {
-    return std::to_string(value);
+    return float_text(static_cast<std::conditional_t<std::is_same_v<T, double>, double, float>>(value));
   }
 }
 
 using Print = void (*)(const void* x, int64_t count, std::span<std::string> texts);
 template <typename T>
 void print(const void* x, int64_t count, std::span<std::string> texts) {
-  for (int64_t i = 0; i < count; ++i) texts[i] = number_text(static_cast<const T*>(x)[i]);
+  const T* const numbers = static_cast<const T*>(x);
+  for (int64_t i = 0; i < count; ++i) {
+    if constexpr (std::is_integral_v<T>) {
+      std::array<char, 24> digits;
+      const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), numbers[i]).ptr;
+      texts[i].assign(digits.data(), end);
+    } else {
+      texts[i] = number_text(numbers[i]);
+    }
+  }
 }
 
 // --- strings to numbers ---

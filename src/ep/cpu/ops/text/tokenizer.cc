@@ -3,6 +3,7 @@
 #include <array>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include "ep/cpu/ops/contrib/rows.h"
@@ -33,12 +34,6 @@ struct Tokens {
 
   Words words(std::string_view text) const {
     Words found;
-    if (characters) {
-      found.reserve(text.size());
-      for (; !text.empty(); text.remove_prefix(found.back().size()))
-        found.push_back(text.substr(0, next_code_point(text).length));
-      return found;
-    }
     if (!expression.empty()) {
       each_match(expression.front(), text, [&](size_t begin, size_t length) {
         if (keeps(text.substr(begin, length))) found.push_back(text.substr(begin, length));
@@ -102,13 +97,92 @@ Result<Tokens> read_tokenizer(const Node& node) {
   return tokens;
 }
 
+// [..., most]; without texts there is no dimension of tokens.
+Shape shape_of_tokens(const Shape& x, size_t most) {
+  Shape shape = x;
+  if (x.element_count() > 0) {
+    shape.push_back(static_cast<int64_t>(most));
+  } else {
+    shape[x.rank() - 1] = 0;
+  }
+  return shape;
+}
+
+// Puts the tokens of each text into its row of the output. `row(i, add)` calls `add` with each of text i: a view, which
+// becomes one of `words` texts that the run makes, or the address of one that is there.
+template <typename Row>
+Status write_rows(KernelContext& context, const TensorSpec& spec, const Shape& x, const Tokens& tokens, size_t most,
+                  size_t words, const Row& row) {
+  if (most > 0 && tokens.marks) most += 2;
+  TENON_TRY_ASSIGN(void* const memory, open_output(context, spec, 0, shape_of_tokens(x, most)));
+  if (most == 0) return {};
+  TENON_TRY_ASSIGN(RunObjects * objects, run_objects(context));
+  std::string* next = objects->add_texts(words + 3).data();
+  const auto make = [&](std::string_view text) -> TextAddress {
+    next->assign(text);
+    return next++;
+  };
+  const TextAddress padding = make(tokens.padding), first = make("\x02"), last = make("\x03");
+  auto* y = static_cast<TextAddress*>(memory);
+  for (int64_t i = 0; i < x.element_count(); ++i) {
+    TextAddress* const end = y + most;
+    if (tokens.marks) *y++ = first;
+    row(i, [&](auto token) {
+      if constexpr (std::is_same_v<decltype(token), TextAddress>) {
+        *y++ = token;
+      } else {
+        *y++ = make(token);
+      }
+    });
+    if (tokens.marks) *y++ = last;
+    y = std::fill_n(y, end - y, padding);
+  }
+  return {};
+}
+
 // The texts of ASCII's characters: where each character is a token, its places share one text.
 using AsciiTexts = std::array<std::string, 128>;
-bool is_ascii(std::string_view word) { return static_cast<unsigned char>(word[0]) < 128; }
 std::shared_ptr<const AsciiTexts> ascii_texts() {
   auto made = std::make_shared<AsciiTexts>();
   for (size_t code = 0; code < made->size(); ++code) (*made)[code].assign(1, static_cast<char>(code));
   return made;
+}
+
+// Calls `ascii` with each character of ASCII and `other` with the bytes of each other one.
+void each_character(std::string_view text, const auto& ascii, const auto& other) {
+  for (size_t at = 0; at < text.size();) {
+    const auto byte = static_cast<unsigned char>(text[at]);
+    if (byte < 128) {
+      ascii(byte);
+      ++at;
+    } else {
+      const size_t length = next_code_point(text.substr(at)).length;
+      other(text.substr(at, length));
+      at += length;
+    }
+  }
+}
+
+RefImpl make_characters(const Shape& x, Tokens tokens, const TensorSpec& spec) {
+  RefImpl impl;
+  impl.run = [x, tokens = std::move(tokens), ascii = ascii_texts(), spec](KernelContext& context) -> Status {
+    const auto* const texts = context.input<TextAddress>(0);
+    size_t most = 0, others = 0;
+    for (int64_t i = 0; i < x.element_count(); ++i) {
+      size_t characters = 0;
+      each_character(
+          text_of(texts[i]), [&](size_t) { ++characters; }, [&](std::string_view) { ++characters, ++others; });
+      most = std::max(most, characters);
+    }
+    TENON_TRY_ASSIGN(RunObjects * objects, run_objects(context));
+    objects->keep_texts(ascii, *ascii);
+    return write_rows(context, spec, x, tokens, most, others, [&](int64_t i, const auto& add) {
+      each_character(
+          text_of(texts[i]), [&](size_t code) { add(TextAddress(&(*ascii)[code])); },
+          [&](std::string_view character) { add(character); });
+    });
+  };
+  return impl;
 }
 
 Result<RefImpl> make_tokenizer(RefNode& node) {
@@ -116,49 +190,22 @@ Result<RefImpl> make_tokenizer(RefNode& node) {
   const Shape& x = node.inputs[0].shape;
   TENON_INVALID_IF(x.rank() != 1 && x.rank() != 2, "Tokenizer takes [C] or [N,C], not {}.", x.to_string());
   TENON_TRY_ASSIGN(Tokens tokens, read_tokenizer(*node.node));
-  const std::shared_ptr<const AsciiTexts> ascii = tokens.characters ? ascii_texts() : nullptr;
+  if (tokens.characters) return make_characters(x, std::move(tokens), output_spec(node, 0));
   RefImpl impl;
-  impl.run = [x, tokens = std::move(tokens), ascii, spec = output_spec(node, 0)](KernelContext& context) -> Status {
+  impl.run = [x, tokens = std::move(tokens), spec = output_spec(node, 0)](KernelContext& context) -> Status {
     const auto* const texts = context.input<TextAddress>(0);
-    const int64_t count = x.element_count();
-    std::vector<Words> all(static_cast<size_t>(count));
-    context.pool->parallel_for(count, 16, [&](int64_t begin, int64_t end) {
+    std::vector<Words> all(static_cast<size_t>(x.element_count()));
+    context.pool->parallel_for(std::ssize(all), 16, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) all[static_cast<size_t>(i)] = tokens.words(text_of(texts[i]));
     });
     size_t most = 0, words = 0;
     for (const Words& row : all) {
       most = std::max(most, row.size());
-      words += ascii == nullptr ? row.size() : row.size() - std::ranges::count_if(row, is_ascii);
+      words += row.size();
     }
-    if (most > 0 && tokens.marks) most += 2;
-    Shape shape = x;
-    // Without texts there is no dimension of tokens.
-    if (count > 0) {
-      shape.push_back(static_cast<int64_t>(most));
-    } else {
-      shape[x.rank() - 1] = 0;
-    }
-    TENON_TRY_ASSIGN(void* const memory, open_output(context, spec, 0, shape));
-    if (most == 0) return {};
-    TENON_TRY_ASSIGN(RunObjects * objects, run_objects(context));
-    if (ascii != nullptr) objects->keep(ascii);
-    const std::span<std::string> made = objects->add_texts(words + 3);
-    std::string* next = made.data();
-    const auto add = [&](std::string_view text) {
-      next->assign(text);
-      return next++;
-    };
-    const TextAddress padding = add(tokens.padding), first = add("\x02"), last = add("\x03");
-    auto* y = static_cast<TextAddress*>(memory);
-    for (const Words& row : all) {
-      TextAddress* const end = y + most;
-      if (tokens.marks) *y++ = first;
-      for (std::string_view word : row)
-        *y++ = ascii != nullptr && is_ascii(word) ? &(*ascii)[static_cast<size_t>(word[0])] : add(word);
-      if (tokens.marks) *y++ = last;
-      y = std::fill_n(y, end - y, padding);
-    }
-    return {};
+    return write_rows(context, spec, x, tokens, most, words, [&](int64_t i, const auto& add) {
+      for (std::string_view word : all[static_cast<size_t>(i)]) add(word);
+    });
   };
   return impl;
 }
