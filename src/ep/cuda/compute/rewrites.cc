@@ -6,7 +6,6 @@
 #include <optional>
 
 #include "ep/cuda/compute/lowering.h"
-#include "ep/cuda/ops/narrow_sizes.h"
 #include "ops/attributes.h"
 #include "ops/gather.h"
 #include "ops/matmul.h"
@@ -224,11 +223,15 @@ bool contrib_norm(Rewriter& rewriter, NodeId here) {
   return true;
 }
 
+bool is_short_float(DataType type) {
+  return type == DataType::kFloat || type == DataType::kFloat16 || type == DataType::kBfloat16;
+}
+
 // A constant with a number for each of `channels`, on dimension 1 of `rank`, or one number for all.
 std::optional<std::vector<float>> numbers_of_channels(const Rewriter& rewriter, ValueId id, int64_t channels,
                                                       size_t rank) {
   const ConstantRef constant = rewriter.constant(id);
-  if (constant == nullptr || !is_kernel_float(constant->type)) return std::nullopt;
+  if (constant == nullptr || !is_short_float(constant->type)) return std::nullopt;
   const Shape& shape = constant->shape;
   const int first = shape.rank() - static_cast<int>(rank);  // where `shape` has the dimension 0 of the other operand
   for (int d = 0; d < shape.rank(); ++d)
@@ -259,7 +262,7 @@ bool group_norm_of_reshapes(Rewriter& rewriter, NodeId here) {
   const Node* const flat = rewriter.made_by(norm->inputs[0], "Reshape");
   if (flat == nullptr || !rewriter.same_shape(flat->inputs[0], node.outputs[0])) return false;
   const Value &x = rewriter.value(flat->inputs[0]), &grouped = rewriter.value(norm->inputs[0]);
-  if (!x.has_rank || !grouped.has_rank || x.dims.size() < 3 || grouped.dims.size() < 3 || !is_kernel_float(x.type))
+  if (!x.has_rank || !grouped.has_rank || x.dims.size() < 3 || grouped.dims.size() < 3 || !is_short_float(x.type))
     return false;
   const Dim &images = x.dims[0], &same_images = grouped.dims[0];
   if (images != same_images || (!images.known() && images.symbol.empty())) return false;
@@ -271,7 +274,7 @@ bool group_norm_of_reshapes(Rewriter& rewriter, NodeId here) {
   std::array<ValueId, 2> parameters;
   for (size_t i = 0; i < parameters.size(); ++i) {
     const ConstantRef given = rewriter.constant(norm_node.input(i + 1));
-    if (given == nullptr || !is_kernel_float(given->type) || given->shape.element_count() != groups) return false;
+    if (given == nullptr || !is_short_float(given->type) || given->shape.element_count() != groups) return false;
     std::vector<float> each;
     for (float number : floats_of(*given)) each.insert(each.end(), channels / groups, number);
     const auto added = add_numbers(rewriter, norm_node.name + (i == 0 ? ":scale" : ":bias"), each, type);
@@ -298,13 +301,13 @@ bool scale_into_group_norm(Rewriter& rewriter, NodeId here) {
     const Value& y = rewriter.value(normal);
     constexpr int kOfChannels = 21;
     if (norm == nullptr || !rewriter.read_once(normal) || !y.has_rank || y.dims.size() < 3 || !y.dims[1].known() ||
-        !is_kernel_float(y.type) || (norm->op_type == "GroupNormalization" && norm->since_version < kOfChannels))
+        !is_short_float(y.type) || (norm->op_type == "GroupNormalization" && norm->since_version < kOfChannels))
       continue;
     const int64_t channels = y.dims[1].value;
     const ConstantRef scale = rewriter.constant(norm->input(1)), bias = rewriter.constant(norm->input(2));
     const auto numbers = numbers_of_channels(rewriter, node.inputs[1 - side], channels, y.dims.size());
     const auto fits = [&](const ConstantRef& held) {
-      return held != nullptr && is_kernel_float(held->type) && held->shape.element_count() == channels;
+      return held != nullptr && is_short_float(held->type) && held->shape.element_count() == channels;
     };
     if (!numbers || !fits(scale) || !fits(bias)) continue;
     const DataType type = y.type;
