@@ -518,6 +518,7 @@ Result<Program> Lowering::run() {
   TENON_TRY(find_row_products(*this));
   find_group_norms(*this);
   if (options_.bounds != nullptr) find_weight_bounds(*this);
+  find_shared_rows(*this);
   for (const Node& node : graph_.nodes) {
     Status lowered = lower_node(node);
     if (!lowered.ok() && options_.culprit != nullptr && !node.outputs.empty() && node.outputs[0] != kNoValue)
