@@ -9,6 +9,7 @@
 #include "ep/cuda/compute/kernel_template.h"
 #include "ep/cuda/compute/template_op.h"
 #include "ep/cuda/compute/weight_bounds.h"
+#include "ops/attributes.h"
 #include "ops/resize.h"
 
 namespace tenon::cuda {
@@ -135,6 +136,15 @@ bool has_fixed_form(const Graph& graph, const Node& node) {
   return true;
 }
 
+// Whether a Transpose asks for what an image with channels last is in memory.
+bool turns_to_channels_last(const Node& node) {
+  const std::span<const int64_t> perm = Attributes(node).integers("perm");
+  if (perm.size() < 3 || perm[0] != 0 || perm.back() != 1) return false;
+  for (size_t i = 1; i + 1 < perm.size(); ++i)
+    if (perm[i] != static_cast<int64_t>(i) + 1) return false;
+  return true;
+}
+
 }  // namespace
 
 Status can_lower(const Graph& graph, const Node& node) {
@@ -255,9 +265,11 @@ bool Lowering::wants_channels_last(ValueId id) const {
       const Node& node = graph_.nodes[reader];
       // Weights, or the parameters of a norm.
       if (node.inputs[0] != values[at] && !is_elementwise(graph_, node) && node.op_type != "Conv") return false;
-      static constexpr auto kImages = std::to_array<std::string_view>(
-          {"Conv", "ConvTranspose", "MaxPool", "AveragePool", "InstanceNormalization", "GroupNormalization"});
+      static constexpr auto kImages =
+          std::to_array<std::string_view>({"Conv", "ConvTranspose", "MaxPool", "AveragePool", "GlobalAveragePool",
+                                           "InstanceNormalization", "GroupNormalization"});
       if (std::find(kImages.begin(), kImages.end(), node.op_type) != kImages.end()) continue;
+      if (node.op_type == "Transpose" && turns_to_channels_last(node)) continue;
       const ValueId out = node.outputs[0];
       if (node.outputs.size() != 1 || !value(out).fully_known() || !value(values[at]).fully_known()) return false;
       const Shape &from = value(values[at]).shape(), &made = value(out).shape();
