@@ -198,6 +198,7 @@ Result<Region> Region::prepare(Graph graph, Weights weights) {
   TENON_TRY(run_rewrites(graph));
   TENON_TRY(infer_shapes(graph));
   TENON_TRY(run_passes(graph, PassPhase::kLoad, pass_options()));
+  join_scales(graph, half);
   return Region(std::move(graph), half);
 }
 
@@ -246,7 +247,7 @@ Result<Graph> Region::at(std::span<const Shape> inputs) const {
   TENON_TRY(run_rewrites(graph));
   TENON_TRY(infer_shapes(graph));
   TENON_TRY(run_passes(graph, PassPhase::kPlan, pass_options()));
-  join_group_norms(graph);
+  join_images(graph);
   split_skips(graph);
   for (ValueId id : graph.outputs)
     TENON_UNSUPPORTED_IF(!graph.value(id).fully_known(), "The shape of output \"{}\" is only known at run time.",
