@@ -9,6 +9,7 @@
 #include "ep/cuda/compute/kernel_template.h"
 #include "ep/cuda/compute/template_op.h"
 #include "ep/cuda/compute/weight_bounds.h"
+#include "ops/attributes.h"
 #include "ops/resize.h"
 
 namespace tenon::cuda {
@@ -132,6 +133,15 @@ bool has_fixed_form(const Graph& graph, const Node& node) {
     const Result<ResizeSettings> settings = read_resize_settings(node);
     if (settings.ok() && settings->coordinates == ResizeSettings::Coordinates::kTfCrop) return fixed(1);
   }
+  return true;
+}
+
+// Whether a Transpose asks for what an image with channels last is in memory.
+bool turns_to_channels_last(const Node& node) {
+  const std::span<const int64_t> perm = Attributes(node).integers("perm");
+  if (perm.size() < 3 || perm[0] != 0 || perm.back() != 1) return false;
+  for (size_t i = 1; i + 1 < perm.size(); ++i)
+    if (perm[i] != static_cast<int64_t>(i) + 1) return false;
   return true;
 }
 
@@ -259,9 +269,11 @@ bool Lowering::wants_channels_last(ValueId id) const {
       const Node& node = graph_.nodes[reader];
       // Weights, or the parameters of a norm.
       if (node.inputs[0] != values[at] && !is_elementwise(graph_, node) && node.op_type != "Conv") return false;
-      static constexpr auto kImages = std::to_array<std::string_view>(
-          {"Conv", "ConvTranspose", "MaxPool", "AveragePool", "InstanceNormalization", "GroupNormalization"});
+      static constexpr auto kImages =
+          std::to_array<std::string_view>({"Conv", "ConvTranspose", "MaxPool", "AveragePool", "GlobalAveragePool",
+                                           "InstanceNormalization", "GroupNormalization"});
       if (std::find(kImages.begin(), kImages.end(), node.op_type) != kImages.end()) continue;
+      if (node.op_type == "Transpose" && turns_to_channels_last(node)) continue;
       const ValueId out = node.outputs[0];
       if (node.outputs.size() != 1 || !value(out).fully_known() || !value(values[at]).fully_known()) return false;
       const Shape &from = value(values[at]).shape(), &made = value(out).shape();
@@ -522,6 +534,7 @@ Result<Program> Lowering::run() {
   TENON_TRY(find_row_products(*this));
   find_group_norms(*this);
   if (options_.bounds != nullptr) find_weight_bounds(*this);
+  find_shared_rows(*this);
   for (const Node& node : graph_.nodes) {
     Status lowered = lower_node(node);
     if (!lowered.ok() && options_.culprit != nullptr && !node.outputs.empty() && node.outputs[0] != kNoValue)

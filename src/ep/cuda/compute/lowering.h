@@ -174,6 +174,8 @@ void find_weight_bounds(Lowering& to);
 // Finds products of few rows of the same input, gates, residuals and normalisations that one kernel computes, and says
 // so to the lowering: their nodes are lowered together.
 Status find_row_products(Lowering& to);
+// Finds products of the same rows whose results are read wherever their columns lie: they are lowered as one.
+void find_shared_rows(Lowering& to);
 // The terms of the split product that would read the node's first operand as f16 parts; 0: it would not.
 int32_t terms_read(Lowering& to, const Node& node);
 Status lower_attention(Lowering& to, const Node& node);

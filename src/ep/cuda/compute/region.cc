@@ -201,6 +201,7 @@ Result<Region> Region::prepare(Graph graph, Weights weights) {
   TENON_TRY(run_rewrites(graph));
   TENON_TRY(infer_shapes(graph));
   TENON_TRY(run_passes(graph, PassPhase::kLoad, pass_options()));
+  join_scales(graph, half);
   return Region(std::move(graph), half);
 }
 
@@ -249,7 +250,7 @@ Result<Graph> Region::at(std::span<const Shape> inputs) const {
   TENON_TRY(run_rewrites(graph));
   TENON_TRY(infer_shapes(graph));
   TENON_TRY(run_passes(graph, PassPhase::kPlan, pass_options()));
-  join_group_norms(graph);
+  join_images(graph);
   split_skips(graph);
   leave_gates(graph);
   for (ValueId id : graph.outputs)

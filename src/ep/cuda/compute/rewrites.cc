@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <numeric>
 #include <optional>
 
 #include "ep/cuda/compute/lowering.h"
-#include "ep/cuda/ops/narrow_sizes.h"
 #include "ops/attributes.h"
 #include "ops/gather.h"
 #include "ops/matmul.h"
@@ -242,11 +242,15 @@ bool bias_apart(Rewriter& rewriter, NodeId here) {
   return true;
 }
 
+bool is_short_float(DataType type) {
+  return type == DataType::kFloat || type == DataType::kFloat16 || type == DataType::kBfloat16;
+}
+
 // A constant with a number for each of `channels`, on dimension 1 of `rank`, or one number for all.
 std::optional<std::vector<float>> numbers_of_channels(const Rewriter& rewriter, ValueId id, int64_t channels,
                                                       size_t rank) {
   const ConstantRef constant = rewriter.constant(id);
-  if (constant == nullptr || !is_kernel_float(constant->type)) return std::nullopt;
+  if (constant == nullptr || !is_short_float(constant->type)) return std::nullopt;
   const Shape& shape = constant->shape;
   const int first = shape.rank() - static_cast<int>(rank);  // where `shape` has the dimension 0 of the other operand
   for (int d = 0; d < shape.rank(); ++d)
@@ -277,7 +281,7 @@ bool group_norm_of_reshapes(Rewriter& rewriter, NodeId here) {
   const Node* const flat = rewriter.made_by(norm->inputs[0], "Reshape");
   if (flat == nullptr || !rewriter.same_shape(flat->inputs[0], node.outputs[0])) return false;
   const Value &x = rewriter.value(flat->inputs[0]), &grouped = rewriter.value(norm->inputs[0]);
-  if (!x.has_rank || !grouped.has_rank || x.dims.size() < 3 || grouped.dims.size() < 3 || !is_kernel_float(x.type))
+  if (!x.has_rank || !grouped.has_rank || x.dims.size() < 3 || grouped.dims.size() < 3 || !is_short_float(x.type))
     return false;
   const Dim &images = x.dims[0], &same_images = grouped.dims[0];
   if (images != same_images || (!images.known() && images.symbol.empty())) return false;
@@ -289,7 +293,7 @@ bool group_norm_of_reshapes(Rewriter& rewriter, NodeId here) {
   std::array<ValueId, 2> parameters;
   for (size_t i = 0; i < parameters.size(); ++i) {
     const ConstantRef given = rewriter.constant(norm_node.input(i + 1));
-    if (given == nullptr || !is_kernel_float(given->type) || given->shape.element_count() != groups) return false;
+    if (given == nullptr || !is_short_float(given->type) || given->shape.element_count() != groups) return false;
     std::vector<float> each;
     for (float number : floats_of(*given)) each.insert(each.end(), channels / groups, number);
     const auto added = add_numbers(rewriter, norm_node.name + (i == 0 ? ":scale" : ":bias"), each, type);
@@ -316,13 +320,13 @@ bool scale_into_group_norm(Rewriter& rewriter, NodeId here) {
     const Value& y = rewriter.value(normal);
     constexpr int kOfChannels = 21;
     if (norm == nullptr || !rewriter.read_once(normal) || !y.has_rank || y.dims.size() < 3 || !y.dims[1].known() ||
-        !is_kernel_float(y.type) || (norm->op_type == "GroupNormalization" && norm->since_version < kOfChannels))
+        !is_short_float(y.type) || (norm->op_type == "GroupNormalization" && norm->since_version < kOfChannels))
       continue;
     const int64_t channels = y.dims[1].value;
     const ConstantRef scale = rewriter.constant(norm->input(1)), bias = rewriter.constant(norm->input(2));
     const auto numbers = numbers_of_channels(rewriter, node.inputs[1 - side], channels, y.dims.size());
     const auto fits = [&](const ConstantRef& held) {
-      return held != nullptr && is_kernel_float(held->type) && held->shape.element_count() == channels;
+      return held != nullptr && is_short_float(held->type) && held->shape.element_count() == channels;
     };
     if (!numbers || !fits(scale) || !fits(bias)) continue;
     const DataType type = y.type;
@@ -346,6 +350,112 @@ bool scale_into_group_norm(Rewriter& rewriter, NodeId here) {
     if (!added) return false;
     scaled.inputs[2] = *added;
     rewriter.replace(here, std::move(scaled));
+    return true;
+  }
+  return false;
+}
+
+// A factor for each column behind a product with constant weights: part of the weights and the bias. Not one that takes
+// weights of 16 bits where numbers are few.
+bool scale_into_product(Rewriter& rewriter, NodeId here, DataType half) {
+  constexpr float kLeast = 0x1p-6F, kMost = 0x1p6F;
+  const Node node = rewriter.node(here);
+  if (node.op_type != "Mul" || !node.domain.empty() || node.inputs.size() != 2) return false;
+  for (size_t side = 0; side < 2; ++side) {
+    const ValueId made = node.inputs[side];
+    const Node* const product = rewriter.made_by(made, "MatMul", "tenon");
+    const ConstantRef factors = rewriter.constant(node.inputs[1 - side]);
+    if (product == nullptr || factors == nullptr || factors->type != DataType::kFloat || !rewriter.read_once(made))
+      continue;
+    const MatMulForm form = read_matmul_form(*product);
+    const ConstantRef weights = rewriter.constant(product->input(form.b)),
+                      bias = rewriter.constant(product->input(form.addend));
+    const Value& y = rewriter.value(made);
+    if (form.activated || product->input(form.residual) != kNoValue || form.beta != 1 || weights == nullptr ||
+        weights->type != DataType::kFloat || weights->shape.rank() != 2 || !y.has_rank ||
+        (product->input(form.addend) != kNoValue && (bias == nullptr || bias->type != DataType::kFloat)))
+      continue;
+    const int64_t rows = weights->shape[0], width = weights->shape[1], columns = form.trans_b ? rows : width;
+    const int last = factors->shape.rank() - 1;
+    if (last < 0 || factors->shape.rank() > static_cast<int>(y.dims.size()) || factors->shape[last] != columns ||
+        factors->shape.element_count() != columns || (bias != nullptr && bias->shape.element_count() != columns))
+      continue;
+    const std::span<const float> each = factors->as<float>();
+    if (half == DataType::kFloat16 && !std::all_of(each.begin(), each.end(), [](float factor) {
+          return std::fabs(factor) >= kLeast && std::fabs(factor) <= kMost;
+        }))
+      continue;
+    if (!rewriter.may_make(weights->size_bytes)) return false;
+    std::byte *bytes = nullptr, *bias_bytes = nullptr;
+    Result<ConstantRef> scaled = make_constant(DataType::kFloat, weights->shape, &bytes);
+    if (!scaled.ok()) return false;
+    const std::span<const float> from = weights->as<float>();
+    auto* const to = reinterpret_cast<float*>(bytes);
+    for (int64_t r = 0; r < rows; ++r)
+      for (int64_t c = 0; c < width; ++c) to[r * width + c] = from[r * width + c] * each[form.trans_b ? r : c];
+    Node whole = *product;
+    whole.outputs = node.outputs;
+    whole.inputs[form.b] = rewriter.add_constant(node.name + ":weights", *std::move(scaled));
+    if (bias != nullptr) {
+      Result<ConstantRef> shifted = make_constant(DataType::kFloat, bias->shape, &bias_bytes);
+      if (!shifted.ok()) return false;
+      for (int64_t c = 0; c < columns; ++c) reinterpret_cast<float*>(bias_bytes)[c] = bias->as<float>()[c] * each[c];
+      whole.inputs[form.addend] = rewriter.add_constant(node.name + ":bias", *std::move(shifted));
+    }
+    rewriter.replace(here, std::move(whole));
+    return true;
+  }
+  return false;
+}
+
+// x + Transpose(product) of images, where x was transposed so too, or lies with channels last in any case: the product
+// adds x to its rows before they get another name.
+bool residual_through_transpose(Rewriter& rewriter, NodeId here) {
+  const Node node = rewriter.node(here);
+  if (node.op_type != "Add" || !node.domain.empty() || node.inputs.size() != 2) return false;
+  for (size_t side = 0; side < 2; ++side) {
+    const ValueId turned = node.inputs[side], x = node.inputs[1 - side];
+    const Node* const transpose = rewriter.made_by(turned, "Transpose");
+    if (transpose == nullptr || !rewriter.read_once(turned) || !rewriter.same_shape(turned, x) ||
+        !rewriter.same_shape(turned, node.outputs[0]))
+      continue;
+    const Node* const product = rewriter.made_by(transpose->inputs[0], "MatMul", "tenon");
+    if (product == nullptr || !rewriter.read_once(transpose->inputs[0]) || product->input(3) != kNoValue) continue;
+    const std::span<const int64_t> given = Attributes(*transpose).integers("perm");
+    const std::vector<int64_t> perm(given.begin(), given.end());
+    const auto rank = static_cast<int64_t>(perm.size());
+    bool to_channels_first = rank >= 3 && perm[0] == 0 && perm[1] == rank - 1;
+    for (int64_t d = 2; d < rank; ++d) to_channels_first = to_channels_first && perm[d] == d - 1;
+    if (!to_channels_first) continue;
+    const Node* const other = rewriter.made_by(x, "Transpose");
+    ValueId residual = kNoValue;
+    Value rows = rewriter.value(transpose->inputs[0]);
+    if (other != nullptr && std::ranges::equal(Attributes(*other).integers("perm"), perm)) {
+      residual = other->inputs[0];
+    } else if (rewriter.made_by(x, "Conv", "tenon") != nullptr) {
+      Value back = rows;
+      back.name = node.name + ":" + rewriter.value(x).name + ":rows";
+      residual = rewriter.add_value(std::move(back));
+      Node turn = make_node("Transpose", 13, node.name, {x}, {residual});
+      std::vector<int64_t> inverse = {0};
+      for (int64_t d = 2; d < rank; ++d) inverse.push_back(d);
+      inverse.push_back(1);
+      turn.set_ints("perm", inverse);
+      rewriter.insert_before(here, std::move(turn));
+    } else {
+      continue;
+    }
+    rows.name = node.name + ":" + rows.name + ":sum";
+    Node last = *transpose, sum = *product;
+    const ValueId added = rewriter.add_value(std::move(rows));
+    sum.inputs.resize(4, kNoValue);
+    sum.inputs[3] = residual;
+    sum.outputs = {added};
+    if (has_activation(sum)) sum.set_int("residual_after", 1);
+    rewriter.insert_before(here, std::move(sum));
+    last.inputs = {added};
+    last.outputs = node.outputs;
+    rewriter.replace(here, std::move(last));
     return true;
   }
   return false;
@@ -459,10 +569,19 @@ void leave_gates(Graph& graph) {
   rewriter.finish();
 }
 
-void join_group_norms(Graph& graph) {
+void join_scales(Graph& graph, DataType half) {
   Rewriter rewriter(graph);
   for (NodeId i : rewriter.ids())
-    if (!rewriter.erased(i)) (void)(group_norm_of_reshapes(rewriter, i) || scale_into_group_norm(rewriter, i));
+    if (!rewriter.erased(i)) (void)scale_into_product(rewriter, i, half);
+  rewriter.finish();
+}
+
+void join_images(Graph& graph) {
+  Rewriter rewriter(graph);
+  for (NodeId i : rewriter.ids())
+    if (!rewriter.erased(i))
+      (void)(group_norm_of_reshapes(rewriter, i) || scale_into_group_norm(rewriter, i) ||
+             residual_through_transpose(rewriter, i));
   rewriter.finish();
 }
 

@@ -9,8 +9,13 @@ namespace tenon::cuda {
 
 Status run_rewrites(Graph& graph);
 
-// After the plan passes, which find the shapes that sizes were computed for: group normalisations once more.
-void join_group_norms(Graph& graph);
+// After the load passes: factors of columns become part of constant weights. `half`: the type that weights are kept in,
+// kUndefined where it is their own.
+void join_scales(Graph& graph, DataType half);
+
+// After the plan passes, which find the shapes that sizes were computed for: group normalisations once more, and sums
+// of images with transposed products.
+void join_images(Graph& graph);
 
 // After the plan passes: norms by the root mean square leave the addition before them to the product that it follows
 // (matmul/few_rows.h); their kernels add nothing themselves.

@@ -1,4 +1,4 @@
-// Needs no device.
+// What becomes of operators that GPU kernels take in; needs no device.
 #include "ep/cuda/compute/rewrites.h"
 
 #include <gmock/gmock.h>
@@ -11,6 +11,7 @@
 namespace tenon::cuda {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -48,6 +49,75 @@ TEST(LeaveGates, OfFewRowsOneKernelComputesAll) {
 
 // A row that is broadcast is no gate: the product keeps its activation.
 TEST(LeaveGates, AFactorOfAnotherShapeChangesNothing) { EXPECT_THAT(gate_of(40, false), HasSubstr("act 7")); }
+
+ConstantRef numbers(const Shape& shape, float value, DataType type) {
+  std::byte* data = nullptr;
+  ConstantRef constant = *make_constant(type, shape, &data);
+  store_floats(std::vector<float>(shape.element_count(), value), type, data);
+  return constant;
+}
+
+// The first word of each operator, and "residual" where it adds one.
+std::vector<std::string> words_of(plan_testing::GraphBuilder& builder, const std::vector<Shape>& shapes) {
+  Result<Region> region = Region::prepare(std::move(builder.graph));
+  EXPECT_TRUE(region.ok()) << region.status().to_string();
+  const Result<Program> program = region->lower_at(shapes, true);
+  EXPECT_TRUE(program.ok()) << program.status().to_string();
+  std::vector<std::string> words;
+  if (program.ok())
+    for (const auto& op : program->ops) {
+      const std::string text = op->description(*program);
+      words.push_back(text.substr(0, text.find(' ')) +
+                      (text.find(" residual") != std::string::npos ? " residual" : ""));
+    }
+  return words;
+}
+
+// A factor for each column behind a product of 64 rows.
+std::vector<std::string> scaled_product(DataType type, float factor) {
+  plan_testing::GraphBuilder builder;
+  const ValueId x = builder.input("x", {{1, {}}, {64, {}}, {32, {}}}, type);
+  const ValueId y =
+      builder.node("MatMul", {x, builder.graph.add_constant("w", numbers({32, 48}, 0.5F, type))}, "y", type);
+  builder.output(builder.node("Mul", {y, builder.graph.add_constant("s", numbers({48}, factor, type))}, "z", type));
+  return words_of(builder, {{1, 64, 32}});
+}
+
+TEST(Rewrites, FactorsOfColumnsArePartOfTheWeights) {
+  EXPECT_THAT(scaled_product(DataType::kFloat, 1e-6F), ElementsAre("product"));
+  EXPECT_THAT(scaled_product(DataType::kFloat16, 0.5F), ElementsAre("product"));
+}
+
+// f16 has no numbers for weights that are so small.
+TEST(Rewrites, SmallFactorsDoNotScaleHalves) {
+  EXPECT_THAT(scaled_product(DataType::kFloat16, 1e-6F), ElementsAre("product", "Mul"));
+}
+
+// A block of ConvNeXt: rows of pixels through a product and back, beside the image itself.
+TEST(Rewrites, AProductOfPixelsAddsTheImage) {
+  plan_testing::GraphBuilder builder;
+  constexpr DataType kType = DataType::kFloat16;
+  const auto constant = [&](const std::string& name, const Shape& shape) {
+    return builder.graph.add_constant(name, numbers(shape, 0.5F, kType));
+  };
+  const auto conv = [&](ValueId x, const std::string& name) {
+    const ValueId y = builder.node("Conv", {x, constant("w" + name, {32, 32, 3, 3})}, name, kType);
+    builder.last().set_ints("pads", {1, 1, 1, 1});
+    return y;
+  };
+  ValueId x = conv(builder.input("x", {{1, {}}, {32, {}}, {16, {}}, {16, {}}}, kType), "first");
+  for (const std::string name : {"a", "b"}) {
+    const ValueId rows = builder.node("Transpose", {conv(x, "conv" + name)}, "rows" + name, kType);
+    builder.last().set_ints("perm", {0, 2, 3, 1});
+    const ValueId product = builder.node("MatMul", {rows, constant("m" + name, {32, 32})}, "product" + name, kType);
+    const ValueId image = builder.node("Transpose", {product}, "image" + name, kType);
+    builder.last().set_ints("perm", {0, 3, 1, 2});
+    x = builder.node("Add", {x, image}, "sum" + name, kType);
+  }
+  builder.output(conv(x, "last"));
+  EXPECT_THAT(words_of(builder, {{1, 32, 16, 16}}), ElementsAre("reorder", "conv", "conv", "product residual", "conv",
+                                                                "product residual", "conv", "reorder"));
+}
 
 }  // namespace
 }  // namespace tenon::cuda

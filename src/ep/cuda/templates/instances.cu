@@ -13,6 +13,7 @@
 #include "ep/cuda/ops/gather/scatter.cuh"
 #include "ep/cuda/ops/matmul/few_rows.cuh"
 #include "ep/cuda/ops/matmul/row_tiles.cuh"
+#include "ep/cuda/ops/moves/concat.cuh"
 #include "ep/cuda/ops/moves/pad.cuh"
 #include "ep/cuda/ops/norm/channels_last.cuh"
 #include "ep/cuda/ops/norm/group.cuh"
@@ -144,6 +145,8 @@ TENON_INSTANCE(scatter_exponents<ElementScatter<2, false>, bfloat_bits, long lon
 TENON_INSTANCE(scatter_sums<SliceScatter<1, false>, float, int>);
 TENON_INSTANCE(scatter_add<half_bits, false>);
 
+TENON_INSTANCE(concat<unsigned, 4, false, unsigned, unsigned>);
+TENON_INSTANCE(concat<unsigned char, 1, true, unsigned char, unsigned char, unsigned char>);
 TENON_INSTANCE(mirror_pad<MirrorPad::kEdge, float, 3, false>);
 TENON_INSTANCE(mirror_pad<MirrorPad::kReflect, unsigned char, 1, true>);
 

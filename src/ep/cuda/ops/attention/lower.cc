@@ -25,15 +25,21 @@ Status lower_attention(Lowering& to, const Node& node) {
   AttentionOp::Tensors tensors;
   TENON_TRY_ASSIGN(tensors.q, to.plain(node.inputs[desc.q]));
   // K or V, which may lie in the rows of Q.
-  const auto operand = [&](size_t input, int64_t offset) -> Result<TensorId> {
-    if (input != desc.q) return to.plain(node.inputs[input]);
-    return to.program().add_view(tensors.q, type, y, DeviceLayout::kPlain, offset * data_type_size(type));
+  const auto operand = [&](size_t input, int64_t offset, int64_t& row, int64_t& batch) -> Result<TensorId> {
+    batch = row * params.keys;
+    if (input == desc.q)
+      return to.program().add_view(tensors.q, type, y, DeviceLayout::kPlain, offset * data_type_size(type));
+    const ValueId id = node.inputs[input];
+    // Columns of a product that was computed with others.
+    const Lowering::Part* const part = to.part(id);
+    if (part == nullptr || part->strides.size() != 3 || part->strides[2] != 1) return to.plain(id);
+    batch = part->strides[0], row = part->strides[1];
+    return to.program().add_view(part->from, type, to.value(id).shape(), DeviceLayout::kPlain,
+                                 part->offset * data_type_size(type));
   };
-  TENON_TRY_ASSIGN(tensors.k, operand(desc.k, desc.k_offset));
-  TENON_TRY_ASSIGN(tensors.v, operand(desc.v, desc.v_offset));
+  TENON_TRY_ASSIGN(tensors.k, operand(desc.k, desc.k_offset, params.k_row, params.k_batch));
+  TENON_TRY_ASSIGN(tensors.v, operand(desc.v, desc.v_offset, params.v_row, params.v_batch));
   params.q_batch = params.q_row * params.queries;
-  params.k_batch = params.k_row * params.keys;
-  params.v_batch = params.v_row * params.keys;
   params.y_batch = params.y_row * params.queries;
   if (desc.mask != kNoInput) {
     TENON_TRY_ASSIGN(tensors.mask, to.plain(node.inputs[desc.mask]));

@@ -127,6 +127,15 @@ bool broadcasts(const Shape& from, const Shape& to) {
   return true;
 }
 
+// Whether elements that have these strides lie as a tensor of this layout. Of a dimension of one element the stride is
+// free.
+bool lies_as(const Shape& shape, const std::vector<int64_t>& strides, DeviceLayout layout) {
+  const std::vector<int64_t> wanted = DeviceTensor{.shape = shape, .layout = layout}.strides();
+  for (int d = 0; d < shape.rank(); ++d)
+    if (shape[d] != 1 && strides[d] != wanted[d]) return false;
+  return true;
+}
+
 // Builds one kernel from the root node down.
 class Chain {
  public:
@@ -334,6 +343,9 @@ class Chain {
     std::vector<int64_t> moved;
     moved.reserve(perm.size());
     for (int64_t axis : perm) moved.push_back(strides[axis]);
+    if (shape_.rank() >= 3 && read.shape.element_count() == shape_.element_count() &&
+        lies_as(shape_, moved, DeviceLayout::kChannelsLast) && to_.wants_channels_last(root_.outputs[0]))
+      channels_last_ = true;
     return leaf(tensor, {.type = read.type, .strides = std::move(moved)});
   }
 
@@ -452,14 +464,6 @@ bool is_elementwise(const Graph&, const Node& node) {
 }
 
 namespace {
-
-// Whether elements that have these strides lie as `tensor` states. Of a dimension of one element the stride is free.
-bool lies_as(const Shape& shape, const std::vector<int64_t>& strides, DeviceLayout layout) {
-  const std::vector<int64_t> wanted = DeviceTensor{.shape = shape, .layout = layout}.strides();
-  for (int d = 0; d < shape.rank(); ++d)
-    if (shape[d] != 1 && strides[d] != wanted[d]) return false;
-  return true;
-}
 
 // A Transpose that moves nothing: it is another name of the order in which the elements lie, mostly of pixels with
 // their channels last. False, and nothing done, where elements move.

@@ -3,6 +3,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <optional>
 
 #include "base/format.h"
@@ -306,6 +307,144 @@ Status lower_batch(Lowering& to, const Node& node, const Product& product) {
 }
 
 }  // namespace
+
+namespace {
+
+// Products of the same rows with weights, whose results attention reads as keys or values, wherever their rows lie.
+struct SharedRows {
+  std::vector<const Node*> nodes;
+  std::vector<Product> products;
+};
+
+bool is_read_as_keys(const Lowering& to, ValueId id) {
+  const auto& readers = to.readers(id);
+  return !to.is_output(id) && !readers.empty() && std::all_of(readers.begin(), readers.end(), [&](NodeId reader) {
+    const Node& node = to.graph().nodes[reader];
+    return node.domain == "tenon" && node.op_type == "Attention" && node.inputs[0] != id && node.input(3) != id;
+  });
+}
+
+// Of products that fill the device by themselves nothing would be gained.
+bool may_share_rows(Lowering& to, const Node& node, const Product& product) {
+  constexpr int64_t kMostTerms = int64_t{1} << 30;
+  const DataType type = to.type_of(product.a);
+  const ConstantRef& weights = to.constant(product.b);
+  const int64_t rows = product.a_batch.element_count() * product.m, vector = 16 / data_type_size(type);
+  if (weights == nullptr || weights->shape.rank() != 2 || to.constant(product.a) != nullptr || product.k == 0 ||
+      product.n == 0 || rows == 0 || to.value(node.outputs[0]).dims.size() != 3 || product.n % vector != 0 ||
+      rows > kMostTerms / product.k || rows * product.k > kMostTerms / product.n)
+    return false;
+  if (product.alpha != 1 || product.residual != kNoValue || product.epilogue.activation != Activation::kNone)
+    return false;
+  if (type == DataType::kFloat16 || type == DataType::kBfloat16) return true;
+  // Splitting has its own packing of weights.
+  const ConvParams params{.pixels = static_cast<int32_t>(rows),
+                          .channels = static_cast<int32_t>(product.n),
+                          .depth = static_cast<int32_t>(product.k),
+                          .in_c = static_cast<int32_t>(product.k)};
+  return type == DataType::kFloat && split_operands_of(to, product).problem.terms == 0 &&
+         choose_split(type, to.options().tf32, to.options().workspace_bytes, params).terms == 0;
+}
+
+// A constant of the parts of several, one after the other; `pack` writes that of a product.
+Result<TensorId> joined_constant(Lowering& to, const SharedRows& shared, std::string_view what, DataType type,
+                                 const Shape& shape, ValueId Product::* of,
+                                 std::function<void(size_t, const Constant*, std::byte*)> pack) {
+  std::string key = format("joined {} {}", what, data_type_name(type));
+  std::vector<ConstantRef> parts;
+  std::vector<size_t> offsets;
+  const int64_t width = shape.element_count() / std::max<int64_t>(shape[0], 1);
+  size_t offset = 0;
+  for (const Product& product : shared.products) {
+    parts.push_back(to.constant(product.*of));
+    offsets.push_back(offset);
+    offset += product.n * width * data_type_size(type);
+    key += format(":{}x{}{}", static_cast<const void*>(parts.back().get()), product.n, product.trans_b ? "t" : "");
+  }
+  const ConstantRef first = *std::find_if(parts.begin(), parts.end(), [](const auto& part) { return part != nullptr; });
+  TENON_TRY_ASSIGN(const TensorId tensor,
+                   to.program().add_constant(type, shape, std::move(key), [parts, offsets, pack](std::byte* out) {
+                     for (size_t i = 0; i < parts.size(); ++i) pack(i, parts[i].get(), out + offsets[i]);
+                   }));
+  to.program().constants[to.program().storage_of(tensor).index].source = first;
+  return tensor;
+}
+
+Status lower_shared_rows(Lowering& to, const SharedRows& shared) {
+  const Product& first = shared.products[0];
+  const DataType type = to.type_of(first.a);
+  int64_t columns = 0;
+  for (const Product& product : shared.products) columns += product.n;
+  const int64_t depth = first.k;
+  ConvParams params;
+  params.in_c = params.depth = static_cast<int32_t>(depth);
+  params.channels = static_cast<int32_t>(columns);
+  params.pixels = static_cast<int32_t>(first.a_batch.element_count() * first.m);
+  ConvTensors tensors;
+  TENON_TRY_ASSIGN(tensors.x, to.plain(first.a));
+  const bool round = rounds_to_tf32(to.options().tf32, params.pixels);
+  std::vector<bool> transposed;
+  for (const Product& product : shared.products) transposed.push_back(product.trans_b);
+  TENON_TRY_ASSIGN(
+      tensors.w,
+      joined_constant(to, shared, round ? "tf32 weights" : "weights", type, Shape{columns, depth}, &Product::b,
+                      [transposed, type, round](size_t i, const Constant* from, std::byte* out) {
+                        pack_matrix(*from, transposed[i], type, round, out);
+                      }));
+  const bool biased = std::any_of(shared.products.begin(), shared.products.end(),
+                                  [](const Product& product) { return product.bias != kNoValue; });
+  if (biased) {
+    const auto bias_as = [&](DataType as) {
+      return joined_constant(to, shared, "bias", as, Shape{columns}, &Product::bias,
+                             [as](size_t, const Constant* from, std::byte* out) {
+                               if (from != nullptr) convert_floats(*from, as, out);
+                             });
+    };
+    TENON_TRY_ASSIGN(tensors.bias, bias_as(DataType::kFloat));
+    TENON_TRY_ASSIGN(tensors.bias_typed, bias_as(type));
+  }
+  Shape whole = to.value(shared.nodes[0]->outputs[0]).shape();
+  whole[whole.rank() - 1] = columns;
+  TENON_TRY_ASSIGN(tensors.y, to.program().add_tensor(type, whole));
+  to.program().add_op(
+      std::make_unique<ConvOp>(shared.nodes[0]->name, type, params, shared.products[0].epilogue, tensors));
+  const std::vector<int64_t> strides = to.program().tensor(tensors.y).strides();
+  int64_t at = 0;
+  for (size_t i = 0; i < shared.nodes.size(); ++i) {
+    to.add_part(shared.nodes[i]->outputs[0], {tensors.y, strides, at});
+    at += shared.products[i].n;
+  }
+  return Status();
+}
+
+}  // namespace
+
+// The keys and values of all layers that attend to the same text or sound: many small products of the same rows, each
+// of which takes as long as all of them together.
+void find_shared_rows(Lowering& to) {
+  constexpr int64_t kMostBytes = int64_t{32} << 20;
+  std::map<ValueId, SharedRows> found;
+  std::map<ValueId, int64_t> bytes;
+  for (const Node& node : to.graph().nodes) {
+    if ((node.op_type != "MatMul" && node.op_type != "Gemm") || to.is_lowered_by_other(node) ||
+        node.outputs.size() != 1 || !is_read_as_keys(to, node.outputs[0]))
+      continue;
+    const Result<Product> product = read_product(to, node);
+    if (!product.ok() || !may_share_rows(to, node, *product)) continue;
+    int64_t& of_rows = bytes[product->a];
+    const Shape& y = to.value(node.outputs[0]).shape();
+    const auto size = static_cast<int64_t>(y.element_count() * data_type_size(to.type_of(product->a)));
+    if (of_rows + size > kMostBytes) continue;
+    of_rows += size;
+    found[product->a].nodes.push_back(&node);
+    found[product->a].products.push_back(*product);
+  }
+  for (const auto& [x, shared] : found) {
+    if (shared.nodes.size() < 2) continue;
+    for (const Node* node : shared.nodes) to.lower_elsewhere(*node);
+    to.lower_by(*shared.nodes[0], [&to, shared = shared] { return lower_shared_rows(to, shared); });
+  }
+}
 
 void find_weight_bounds(Lowering& to) {
   std::vector<WeightBounds::Wanted> wanted;

@@ -2,9 +2,11 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <span>
 
 #include "base/format.h"
 #include "ep/cuda/compute/map_template.h"
+#include "ep/cuda/ops/moves/concat_params.h"
 #include "ep/cuda/ops/moves/pad_params.h"
 #include "ops/axes.h"
 #include "ops/concat.h"
@@ -74,6 +76,50 @@ Status lower_constant_of_shape(Lowering& to, const Node& node) {
                           {number}, {}, out);
 }
 
+namespace {
+
+// Joins tensors that lie as the result does, from the element `first` of its rows on: what is inside the axis, and the
+// axis, is a row.
+Status join_rows(Lowering& to, const Node& node, int axis, std::span<const TensorId> parts, int64_t first,
+                 TensorId out) {
+  const auto row_of = [&](TensorId id) {
+    const DeviceTensor& tensor = to.program().tensor(id);
+    return tensor.shape[axis] * tensor.strides()[axis];
+  };
+  const DeviceTensor whole = to.program().tensor(out);
+  const auto element = static_cast<int64_t>(data_type_size(whole.type));
+  // The widest vector that all rows consist of.
+  int64_t bytes = 16;
+  const auto fit = [&](int64_t value) {
+    while (value % bytes != 0) bytes /= 2;
+  };
+  fit(first * element);
+  fit(row_of(out) * element);
+  for (TensorId part : parts) {
+    fit(row_of(part) * element);
+    fit(static_cast<int64_t>(to.program().tensor(part).offset_bytes));
+  }
+  const auto vectors = [&](int64_t elements) { return elements * element / bytes; };
+  ConcatParams params{.row = vectors(row_of(out)), .first = vectors(first)};
+  int64_t width = 0;
+  for (size_t n = 0; n < parts.size(); ++n) {
+    params.begins[n] = width;
+    params.widths[n] = vectors(row_of(parts[n]));
+    width += params.widths[n];
+  }
+  params.width = make_divisor(width);
+  params.count = whole.shape.element_count() / row_of(out) * width;
+  const DataType word = bytes == 1 ? DataType::kUint8 : bytes == 2 ? DataType::kUint16 : DataType::kUint32;
+  const int64_t words = std::max<int64_t>(bytes / 4, 1);
+  std::string types;
+  for (size_t n = 0; n < parts.size(); ++n) types += (n == 0 ? "" : ", ") + template_type(word);
+  const std::string instance = template_instance("concat", word, words, is_wide(to, {}, {out}), types);
+  return add_map(to, node, "concat", "ep/cuda/ops/moves/concat.cuh", instance, params, params.count,
+                 {parts.begin(), parts.end()}, {out});
+}
+
+}  // namespace
+
 Status lower_concat(Lowering& to, const Node& node) {
   const Shape shape = to.value(node.outputs[0]).shape();
   TENON_TRY_ASSIGN(const int axis, read_concat_axis(node, shape.rank()));
@@ -84,21 +130,34 @@ Status lower_concat(Lowering& to, const Node& node) {
   std::vector<TensorId> parts;
   for (ValueId id : node.inputs) {
     TENON_TRY_ASSIGN(const TensorId part, to.any(id));
-    parts.push_back(part);
+    if (to.program().tensor(part).shape.element_count() != 0) parts.push_back(part);
   }
   TENON_TRY_ASSIGN(const TensorId out, to.make(node.outputs[0], layout));
   const DeviceTensor whole = to.program().tensor(out);
   const std::vector<int64_t> strides = whole.strides();
+  const auto lies_so = [&](TensorId id) { return shape.rank() < 3 || to.program().tensor(id).layout == layout; };
   int64_t at = 0;
-  for (TensorId part : parts) {
-    const DeviceTensor tensor = to.program().tensor(part);
-    const GeneratedElementwise kernel{.dims = {tensor.shape.begin(), tensor.shape.end()},
-                                      .type = tensor.type,
-                                      .strides = strides,
-                                      .offset = at * strides[axis],
-                                      .leaves = {{.type = tensor.type, .strides = tensor.strides()}}};
-    at += tensor.shape[axis];
-    if (tensor.shape.element_count() != 0) TENON_TRY(to.add_generated(node, "concat", kernel, {part}, {}, out));
+  for (size_t first = 0; first < parts.size();) {
+    size_t count = 0;
+    int64_t length = 0;
+    while (count < kMostJoined && first + count < parts.size() && lies_so(parts[first + count]))
+      length += to.program().tensor(parts[first + count++]).shape[axis];
+    if (count >= 2) {
+      TENON_TRY(join_rows(to, node, axis, std::span(parts).subspan(first, count), at * strides[axis], out));
+    } else {
+      count = 1;
+      const DeviceTensor tensor = to.program().tensor(parts[first]);
+      length = tensor.shape[axis];
+      TENON_TRY(to.add_generated(node, "concat",
+                                 {.dims = {tensor.shape.begin(), tensor.shape.end()},
+                                  .type = tensor.type,
+                                  .strides = strides,
+                                  .offset = at * strides[axis],
+                                  .leaves = {{.type = tensor.type, .strides = tensor.strides()}}},
+                                 {parts[first]}, {}, out));
+    }
+    at += length;
+    first += count;
   }
   return Status();
 }

@@ -180,6 +180,13 @@ TEST(PlanImageNorm, SlicesAreWholeGroupsAndWholeVectors) {
         if (plan->once) {
           EXPECT_GE(p.rows * plan->turns, desc.inner);
         } else {
+          const ChannelsLastNormParams& m = plan->moments;
+          const int64_t part_width = static_cast<int64_t>(m.vectors.size) * plan->vector;
+          EXPECT_EQ(part_width * static_cast<int64_t>(m.slices.size), 320);
+          EXPECT_EQ(m.slice_groups * desc.group_channels(), part_width);
+          EXPECT_LE(m.rows * static_cast<int64_t>(m.vectors.size), plan->threads);
+          EXPECT_LE(m.slice_groups, plan->threads / plan->moment_lanes);
+          EXPECT_LE(p.part_count, 64);
           EXPECT_GE(int64_t{p.part_pixels} * p.part_count, desc.inner);
           EXPECT_LT(int64_t{p.part_pixels} * (p.part_count - 1), desc.inner);
           EXPECT_GE(int64_t{p.chunk_pixels} * static_cast<int64_t>(p.chunks.size), desc.inner);

@@ -22,6 +22,9 @@ int64_t power_of(int64_t value) { return static_cast<int64_t>(std::bit_ceil(stat
 // Lanes that put a group's moments together; a block has a group for each of them.
 constexpr int64_t kWideLanes = 32, kNarrowLanes = 8;
 
+// Neighbours that are read together.
+constexpr int64_t kLineBytes = 64;
+
 // The widths, in channels, that a block's slice may have, narrowest first: whole groups and whole vectors.
 std::vector<int64_t> slice_widths(const GroupNormDesc& desc, int64_t vector, int64_t threads) {
   const int64_t least = std::lcm(desc.group_channels(), vector);
@@ -66,14 +69,12 @@ int64_t set_chunks(ChannelsLastNormParams& params, int64_t images, int64_t turns
 bool plan_once(const Problem& problem, ImageNormPlan& plan) {
   // A block that reads more takes longer than a second kernel, unless all multiprocessors have such blocks.
   constexpr int64_t kMostBytes = int64_t{48} << 10, kMostBytesOfMany = int64_t{128} << 10, kMany = 128;
-  // Neighbours that are read together.
-  constexpr int64_t kLeastBytes = 64;
   const GroupNormDesc& desc = problem.desc;
   for (const auto& [threads, most_turns] : {std::pair<int64_t, int64_t>{256, 8}, {512, 16}}) {
     const std::vector<int64_t> widths = slice_widths(desc, problem.vector, threads);
     if (widths.empty()) continue;
     const auto wide = std::find_if(widths.begin(), widths.end(),
-                                   [&](int64_t width) { return width * problem.element_bytes >= kLeastBytes; });
+                                   [&](int64_t width) { return width * problem.element_bytes >= kLineBytes; });
     const int64_t width = wide != widths.end() ? *wide : widths.back();
     ChannelsLastNormParams params = params_of(problem, width, threads);
     const int64_t turns = ceil_div(desc.inner, params.rows), slices = desc.batch * (desc.channels / width);
@@ -90,8 +91,22 @@ bool plan_once(const Problem& problem, ImageNormPlan& plan) {
   return false;
 }
 
+// Narrow enough for so many blocks that few chunks of each group are to be put together, and no narrower.
+int64_t moments_width(const Problem& problem, const std::vector<int64_t>& widths, int64_t slices) {
+  int64_t best = 0;
+  for (int64_t width : widths) {
+    if (best != 0 && problem.desc.batch * (problem.desc.channels / width) < slices) break;
+    if (width * problem.element_bytes >= kLineBytes || width == widths.back()) best = width;
+  }
+  return best;
+}
+
+int64_t lanes_of(const ChannelsLastNormParams& params, int64_t threads) {
+  return params.slice_groups <= threads / kWideLanes ? kWideLanes : kNarrowLanes;
+}
+
 bool plan_twice(const Problem& problem, ImageNormPlan& plan) {
-  constexpr int64_t kTurns = 4, kMostVectors = 64, kMomentBlocks = 256, kBlocks = 1056;
+  constexpr int64_t kTurns = 4, kMostVectors = 64, kMomentBlocks = 256, kMostParts = 64, kBlocks = 1056;
   const std::vector<int64_t> widths = slice_widths(problem.desc, problem.vector, plan.threads);
   int64_t best = 0, best_busy = 0;
   for (int64_t width : widths) {
@@ -104,9 +119,13 @@ bool plan_twice(const Problem& problem, ImageNormPlan& plan) {
   if (best == 0) return false;
   plan.turns = kTurns;
   plan.params = params_of(problem, best, plan.threads);
-  plan.moments = plan.params;
-  plan.moment_blocks = set_chunks(plan.moments, problem.desc.batch, kTurns, kMomentBlocks);
   plan.blocks = set_chunks(plan.params, problem.desc.batch, kTurns, kBlocks);
+  const int64_t width = moments_width(problem, widths, kMomentBlocks / kMostParts);
+  const int64_t slices = problem.desc.batch * (problem.desc.channels / width);
+  plan.moments = params_of(problem, width, plan.threads);
+  plan.moment_blocks =
+      set_chunks(plan.moments, problem.desc.batch, kTurns, std::min(kMomentBlocks, kMostParts * slices));
+  plan.moment_lanes = lanes_of(plan.moments, plan.threads);
   plan.params.part_pixels = plan.moments.chunk_pixels;
   plan.params.part_count = static_cast<int32_t>(plan.moments.chunks.size);
   return true;
@@ -125,7 +144,7 @@ std::optional<ImageNormPlan> plan_image_norm(const GroupNormDesc& desc, DataType
   if (!plan_once(problem, plan) && !plan_twice(problem, plan)) return std::nullopt;
   plan.vector = problem.vector;
   plan.whole = desc.group_channels() % plan.vector == 0;
-  plan.lanes = plan.params.slice_groups <= plan.threads / kWideLanes ? kWideLanes : kNarrowLanes;
+  plan.lanes = lanes_of(plan.params, plan.threads);
   return plan;
 }
 
@@ -211,13 +230,14 @@ Result<bool> lower_fused(Lowering& to, const FusedNorm& fused) {
   TENON_TRY_ASSIGN(
       const TensorId moments,
       to.program().add_tensor(DataType::kFloat, Shape{desc.batch, desc.groups, int64_t{plan->params.part_count}, 2}));
-  TENON_TRY(to.add_kernel(node, "image_moments",
-                          {.header = header,
-                           .instance = template_instance("moments_of_chunks", type, sizes, plan->whole, plan->lanes),
-                           .params = kernel_params(plan->moments),
-                           .shape = {.grid_x = static_cast<unsigned>(plan->moment_blocks), .block_x = threads},
-                           .in_place = {}},
-                          {from, addend}, {moments}));
+  TENON_TRY(
+      to.add_kernel(node, "image_moments",
+                    {.header = header,
+                     .instance = template_instance("moments_of_chunks", type, sizes, plan->whole, plan->moment_lanes),
+                     .params = kernel_params(plan->moments),
+                     .shape = {.grid_x = static_cast<unsigned>(plan->moment_blocks), .block_x = threads},
+                     .in_place = {}},
+                    {from, addend}, {moments}));
   set_chain(fused, "norm_by_moments", format("{}{}, {}", types, sizes, plan->lanes), kernel);
   kernel.in_place = {true, false, false, false, false, true};
   TENON_TRY(to.add_kernel(node, what, std::move(kernel), {from, addend, moments, scales[0], scales[1], other}, {out}));
