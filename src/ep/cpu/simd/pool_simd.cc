@@ -92,9 +92,14 @@ void divide(float* y, const float* columns, const float* by_row, int64_t rows, i
   const DF32 f;
   for (int64_t r = 0; r < rows; ++r, y += n) {
     const VF32 row = hn::Set(f, by_row[r]);
+    const auto at = [&](int64_t i) { return hn::Div(hn::LoadU(f, y + i), hn::Mul(hn::LoadU(f, columns + i), row)); };
     int64_t i = 0;
-    for (; i + kLanes <= n; i += kLanes)
-      hn::StoreU(hn::Div(hn::LoadU(f, y + i), hn::Mul(hn::LoadU(f, columns + i), row)), f, y + i);
+    if (n >= kLanes) {
+      const VF32 last = at(n - kLanes);  // before what it overlaps is divided
+      for (; i + kLanes <= n; i += kLanes) hn::StoreU(at(i), f, y + i);
+      hn::StoreU(last, f, y + n - kLanes);
+      continue;
+    }
     for (; i < n; ++i) y[i] /= columns[i] * by_row[r];
   }
 }

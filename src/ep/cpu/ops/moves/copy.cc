@@ -82,6 +82,11 @@ void transpose_of(const T* src, int64_t src_stride, T* dst, int64_t dst_stride, 
 // `bytes` bytes, `count` times side by side: what is there already is copied, up to a part that stays in the first
 // cache.
 void repeat(const std::byte* src, std::byte* dst, int64_t bytes, int64_t count) {
+  constexpr int64_t kVector = 16;
+  if (bytes >= kVector) {
+    return interleave_table().repeat(reinterpret_cast<const uint8_t*>(src), bytes, reinterpret_cast<uint8_t*>(dst),
+                                     count);
+  }
   constexpr int64_t kPattern = 4096;
   const int64_t most = std::max<int64_t>(1, kPattern / bytes) * bytes, all = bytes * count;
   std::memcpy(dst, src, bytes);
