@@ -33,24 +33,24 @@ struct Sums {
   }
 };
 
-TENON_INLINE V16 pair_of(int16_t first, int16_t second) {
-  const uint32_t both = static_cast<uint32_t>(static_cast<uint16_t>(second)) << 16 | static_cast<uint16_t>(first);
-  return hn::BitCast(D16(), hn::Set(DI32(), static_cast<int32_t>(both)));
+// The weights of a tap and the next one in every pair of lanes.
+TENON_INLINE V16 pair_of(const int16_t* weights) {
+  int32_t both;
+  __builtin_memcpy(&both, weights, sizeof both);
+  return hn::BitCast(D16(), hn::Set(DI32(), both));
 }
 
 TENON_INLINE Sums sum_taps(const DepthwiseBytesTask& task, int64_t column) {
   const D16 d16;
   const D8 d8;
+  const auto flip = hn::Set(d8, task.x_flip);
   const auto numbers = [&](int64_t tap) {
-    const auto bytes = hn::LoadU(d8, task.x + task.offsets[tap] + column);
-    return hn::PromoteTo(d16, hn::Xor(bytes, hn::Set(d8, task.x_flip)));
+    return hn::PromoteTo(d16, hn::Xor(hn::LoadU(d8, task.x + task.offsets[tap] + column), flip));
   };
   Sums sums{hn::Set(DI32(), task.term), hn::Set(DI32(), task.term)};
   for (int64_t tap = 0; tap < task.taps; tap += 2) {
-    const int64_t other = tap + 1 < task.taps ? tap + 1 : tap;
-    const V16 weights = pair_of(task.weights[tap], other > tap ? task.weights[other] : int16_t{0});
-    const V16 a = numbers(tap), b = numbers(other);
-    sums.add(hn::InterleaveLower(d16, a, b), hn::InterleaveUpper(d16, a, b), weights);
+    const V16 a = numbers(tap), b = numbers(tap + 1);
+    sums.add(hn::InterleaveLower(d16, a, b), hn::InterleaveUpper(d16, a, b), pair_of(task.weights + tap));
   }
   return sums;
 }
@@ -64,8 +64,7 @@ TENON_INLINE Sums sum_pairs(const DepthwiseBytesTask& task, int64_t column) {
   for (int64_t pair = 0; 2 * pair < task.taps; ++pair) {
     const auto bytes = hn::Xor(hn::LoadU(d8, task.x + task.offsets[pair] + 2 * column), flip);
     sums.add(hn::BitCast(d16, hn::InterleaveLower(d8, bytes, zero)),
-             hn::BitCast(d16, hn::InterleaveUpper(d8, bytes, zero)),
-             pair_of(task.weights[2 * pair], task.weights[2 * pair + 1]));
+             hn::BitCast(d16, hn::InterleaveUpper(d8, bytes, zero)), pair_of(task.weights + 2 * pair));
   }
   return sums;
 }

@@ -31,11 +31,15 @@ TEST_P(DepthwiseBytes, OutputsAreTheRoundedSums) {
           offsets.push_back(3 * t);
           weights.push_back(static_cast<int16_t>(t % 4 == 0 ? 255 : static_cast<int>(random() % 511) - 255));
         }
+        if (taps % 2 != 0) {
+          offsets.push_back(0);
+          weights.push_back(0);
+        }
         const DepthwiseBytesTask task{.x = x.data(),
                                       .x_flip = flip,
                                       .offsets = offsets.data(),
                                       .weights = weights.data(),
-                                      .taps = taps,
+                                      .taps = std::ssize(weights),
                                       .term = -3000,
                                       .scale = 0.0007f,
                                       .bias = 1.25f,

@@ -6,6 +6,8 @@
 #include "ep/cpu/ops/conv/integer.h"
 
 #include <algorithm>
+#include <array>
+#include <cstring>
 
 #include "base/checked.h"
 #include "ep/cpu/ops/conv/support.h"
@@ -117,6 +119,8 @@ class IntegerConvKernel final : public Kernel {
       offsets_.push_back(((plane * copy_.slices + z / d_.stride) * copy_.rows + y / h_.stride) * copy_.row_bytes +
                          x / copy_.column_planes);
     }
+    if (depthwise_ && depth_ > 0)
+      offsets_.push_back(offsets_.back());  // for a weight of 0 behind an odd number of taps
     return {};
   }
 
@@ -175,13 +179,27 @@ class IntegerConvKernel final : public Kernel {
                                });
   }
 
-  // Borders are a few bytes, for which a call would take longer than they do.
-  static void fill_border(uint8_t* to, int64_t n, uint8_t value) {
-    constexpr int64_t kFew = 8;
-    if (n > kFew) {
-      std::memset(to, value, static_cast<size_t>(n));
+  // Rows of small maps are a few bytes, for which a call would take longer than they do.
+  static void copy_row(const uint8_t* from, int64_t n, uint8_t* to) {
+    // Two parts that overlap.
+    const auto twice = [&](auto part) {
+      constexpr auto kPart = static_cast<int64_t>(sizeof part);
+      decltype(part) last;
+      std::memcpy(&part, from, sizeof part);
+      std::memcpy(&last, from + n - kPart, sizeof last);
+      std::memcpy(to, &part, sizeof part);
+      std::memcpy(to + n - kPart, &last, sizeof last);
+    };
+    if (n > 32) {
+      std::memcpy(to, from, static_cast<size_t>(n));
+    } else if (n >= 16) {
+      twice(std::array<uint64_t, 2>{});
+    } else if (n >= 8) {
+      twice(uint64_t{});
+    } else if (n >= 4) {
+      twice(uint32_t{});
     } else {
-      for (int64_t i = 0; i < n; ++i) to[i] = value;
+      for (int64_t i = 0; i < n; ++i) to[i] = from[i];
     }
   }
 
@@ -206,30 +224,29 @@ class IntegerConvKernel final : public Kernel {
   }
 
   void copy_channel(const uint8_t* x, uint8_t zero, uint8_t* to) const {
-    const int64_t step = copy_.column_planes, columns = copy_.row_bytes;
-    for (int64_t plane = 0; plane < d_.stride * h_.stride; ++plane) {
-      const int64_t pz = plane / h_.stride, py = plane % h_.stride;
+    // Borders row by row would take longer.
+    std::memset(to, zero, static_cast<size_t>(copy_.channel));
+    const WindowAxis d = d_, h = h_;
+    const int64_t step = copy_.column_planes, columns = copy_.row_bytes, width = w_.in, rows = copy_.rows;
+    for (int64_t plane = 0; plane < d.stride * h.stride; ++plane) {
+      const int64_t pz = plane / h.stride - d.pad_begin, py = plane % h.stride - h.pad_begin;
       for (int64_t px = 0; px < step; ++px) {
         // Column c of this plane is column c * step + px - pad of X.
         const int64_t shift = w_.pad_begin - px;
         const int64_t first = std::clamp<int64_t>(shift <= 0 ? 0 : (shift + step - 1) / step, 0, columns);
-        const int64_t behind = w_.in + shift <= 0 ? 0 : (w_.in + shift + step - 1) / step;
-        const int64_t last = std::clamp<int64_t>(behind, first, columns);
-        for (int64_t r = 0; r < copy_.slices * copy_.rows; ++r, to += columns) {
-          const int64_t z = r / copy_.rows * d_.stride + pz - d_.pad_begin;
-          const int64_t y = r % copy_.rows * h_.stride + py - h_.pad_begin;
-          if (z < 0 || z >= d_.in || y < 0 || y >= h_.in) {
-            std::memset(to, zero, static_cast<size_t>(columns));
-            continue;
+        const int64_t behind = width + shift <= 0 ? 0 : (width + shift + step - 1) / step;
+        const int64_t count = std::clamp<int64_t>(behind, first, columns) - first;
+        for (int64_t slice = 0, z = pz; slice < copy_.slices; ++slice, z += d.stride, to += rows * columns) {
+          if (z < 0 || z >= d.in) continue;
+          const uint8_t* const from = x + z * h.in * width - shift + first * step;
+          for (int64_t r = 0, y = py; r < rows; ++r, y += h.stride) {
+            if (y < 0 || y >= h.in) continue;
+            if (step == 1) {
+              copy_row(from + y * width, count, to + r * columns + first);
+            } else {
+              take_every(from + y * width, step, count, to + r * columns + first);
+            }
           }
-          const uint8_t* const row = x + (z * h_.in + y) * w_.in - shift;
-          fill_border(to, first, zero);
-          if (step == 1) {
-            std::memcpy(to + first, row + first, static_cast<size_t>(last - first));
-          } else {
-            take_every(row + first * step, step, last - first, to + first);
-          }
-          fill_border(to + last, columns - last, zero);
         }
       }
     }
@@ -287,10 +304,10 @@ class IntegerConvKernel final : public Kernel {
       auto* const line = reinterpret_cast<uint8_t*>(claim.floats());
       for (int64_t i = begin; i < end; ++i) {
         run_channel(context, copy + i * copy_.channel, i % conv_.channels, line);
-        uint8_t* const y = context.output<uint8_t>(0) + i * pixels_;
-        each_run(0, columns_, [&](int64_t at, int64_t pixel, int64_t length) {
-          std::memcpy(y + pixel, line + at, static_cast<size_t>(length));
-        });
+        uint8_t* y = context.output<uint8_t>(0) + i * pixels_;
+        for (int64_t z = 0; z < d_.out; ++z)
+          for (int64_t row = 0; row < h_.out; ++row, y += w_.out)
+            copy_row(line + (z * copy_.rows + row) * copy_.columns, w_.out, y);
       }
     });
   }
@@ -307,7 +324,8 @@ class IntegerConvKernel final : public Kernel {
     for (int64_t t = 0; t < depth_; ++t) {
       weights[taps] = static_cast<int16_t>((w_signed_ ? static_cast<int8_t>(w[t]) : w[t]) - w_zero);
       sum += weights[taps++];
-      if (in_pairs_ && taps % 2 != 0 && (t + 1) % w_.kernel == 0) weights[taps++] = 0;
+      // A pair ends with its row, or with the window.
+      if (taps % 2 != 0 && (t + 1) % (in_pairs_ ? w_.kernel : depth_) == 0) weights[taps++] = 0;
     }
     DepthwiseBytesTask task{.x = x,
                             .in_pairs = in_pairs_,
