@@ -87,8 +87,24 @@ void running_sum(const T* x, T* y, int64_t length, int64_t step, int64_t n, bool
       running_block<T, 1>(x + at, y + at, length, step, count);
     }
   };
+  if constexpr (!kDoubles) {
+    // Whole rows: those of many lines may be so far apart that few of their cache lines fit at a time.
+    if (n >= kVectors * whole && length > 0) {
+      const LineTag<T> d;
+      for (int64_t i = 0; i < n; ++i) y[i] = x[i];
+      for (int64_t k = 1; k < length; ++k) {
+        x += step;
+        y += step;
+        for (int64_t i = 0; i < n; i += whole) {
+          const int64_t at = i + whole <= n ? i : n - whole;
+          hn::StoreU(hn::Add(hn::LoadU(d, y - step + at), hn::LoadU(d, x + at)), d, y + at);
+        }
+      }
+      return;
+    }
+  }
   int64_t i = 0;
-  for (; i + kVectors * whole <= n; i += kVectors * whole)
+  for (; kDoubles && i + kVectors * whole <= n; i += kVectors * whole)
     running_block<T, kVectors>(x + i, y + i, length, step, whole);
   for (; i + lanes <= n; i += lanes) run_one(i, lanes);
   if (i == n) return;
