@@ -37,6 +37,12 @@ struct DoubleTable {
   void (*product_columns)(const float* x, float* y, int64_t n, int64_t inner, int64_t first, int64_t last);
   // y may be x.
   void (*roots)(const double* x, double* y, int64_t n);
+  // To whole numbers: down, up, to the nearest one (ties to even). y may be x.
+  void (*floors)(const double* x, double* y, int64_t n);
+  void (*ceilings)(const double* x, double* y, int64_t n);
+  void (*nearest)(const double* x, double* y, int64_t n);
+  // Within three units in the last place. y may be x.
+  void (*tanh)(const double* x, double* y, int64_t n);
   // y = e^x, within two units in the last place. y may be x.
   void (*powers)(const double* x, double* y, int64_t n);
   // y = e^(x - top), and the sum of these; x is no more than top. y may be x.

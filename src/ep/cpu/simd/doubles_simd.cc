@@ -204,20 +204,57 @@ TENON_INLINE V exponential(V x) {
   return hn::IfThenElse(hn::IsNaN(x), x, hn::Mul(result, power_of_two(hn::Sub(k, half))));
 }
 
-void powers(const double* x, double* y, int64_t n) {
+// A quotient of polynomials near 0, where 1 - e^-2|x| would lose places, else that over 1 + e^-2|x|.
+TENON_INLINE V hyperbolic_tangent(V x) {
+  const DF64 d;
+  const V one = hn::Set(d, 1.0), magnitude = hn::Abs(x), e = exponential(hn::Mul(magnitude, hn::Set(d, -2.0)));
+  const V s = hn::Mul(x, x);
+  V above = hn::MulAdd(hn::Add(s, hn::Set(d, 378.0)), s, hn::Set(d, 17325.0));
+  V below = hn::MulAdd(hn::MulAdd(hn::Set(d, 28.0), s, hn::Set(d, 3150.0)), s, hn::Set(d, 62370.0));
+  above = hn::MulAdd(above, s, hn::Set(d, 135135.0));
+  below = hn::MulAdd(below, s, hn::Set(d, 135135.0));
+  const auto near = hn::Lt(magnitude, hn::Set(d, 0.35));
+  const V top = hn::IfThenElse(near, hn::Mul(magnitude, above), hn::Sub(one, e));
+  return hn::CopySign(hn::Div(top, hn::IfThenElse(near, below, hn::Add(one, e))), x);
+}
+
+// `function` of vectors.
+template <typename Function>
+TENON_INLINE void each_vector(const double* x, double* y, int64_t n, const Function& function) {
   int64_t i = 0;
   for (; i + 2 * kDoubles <= n; i += 2 * kDoubles) {
-    const V a = exponential(load(x + i)), b = exponential(load(x + i + kDoubles));
+    const V a = function(load(x + i)), b = function(load(x + i + kDoubles));
     store(a, y + i);
     store(b, y + i + kDoubles);
   }
+#pragma GCC unroll 1
   for (int64_t left = n - i; left > 0; left = n - i) {
     const int64_t count = left < kDoubles ? left : kDoubles;
     alignas(64) double lanes[kDoubles];
-    hn::Store(exponential(load_part(x + i, count, 0)), DF64(), lanes);
+    hn::Store(function(load_part(x + i, count, 0)), DF64(), lanes);
     for (int64_t j = 0; j < count; ++j) y[i + j] = lanes[j];
     i += count;
   }
+}
+
+void powers(const double* x, double* y, int64_t n) {
+  each_vector(x, y, n, [](V v) { return exponential(v); });
+}
+
+void tanh(const double* x, double* y, int64_t n) {
+  each_vector(x, y, n, [](V v) { return hyperbolic_tangent(v); });
+}
+
+void floors(const double* x, double* y, int64_t n) {
+  each_vector(x, y, n, [](V v) { return hn::Floor(v); });
+}
+
+void ceilings(const double* x, double* y, int64_t n) {
+  each_vector(x, y, n, [](V v) { return hn::Ceil(v); });
+}
+
+void nearest(const double* x, double* y, int64_t n) {
+  each_vector(x, y, n, [](V v) { return hn::Round(v); });
 }
 
 double exponentials(const double* x, double* y, int64_t n, double top) {
@@ -302,6 +339,10 @@ const DoubleTable double_table = {
     &reduce_rows<WideReduction::kProd, float>,
     &reduce_columns<WideReduction::kProd, float>,
     &roots,
+    &floors,
+    &ceilings,
+    &nearest,
+    &tanh,
     &powers,
     &exponentials,
     &scale,

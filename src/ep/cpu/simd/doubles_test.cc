@@ -189,6 +189,42 @@ TEST_P(Doubles, PowersOfE) {
   }
 }
 
+TEST_P(Doubles, TangentsKeepTheirPlacesNearZero) {
+  std::vector<double> x = {0,         -0.0, 1e-300, -1e-20, 1e-8,      0.35,       -0.35,
+                           0.3499999, 19,   22,     -400,   kInfinity, -kInfinity, NAN};
+  for (int i = -300; i < 300; ++i) x.push_back(i * 0.0123 + i * 1e-9);
+  std::vector<double> y(x.size() + 1, 77);
+  table().tanh(x.data(), y.data(), std::ssize(x));
+  EXPECT_EQ(y.back(), 77);
+  for (size_t i = 0; i < x.size(); ++i) {
+    const double want = std::tanh(x[i]);
+    if (std::isnan(want)) {
+      EXPECT_TRUE(std::isnan(y[i]));
+    } else {
+      EXPECT_NEAR(y[i], want, 6.7e-16 * std::abs(want)) << x[i];
+      EXPECT_EQ(std::signbit(y[i]), std::signbit(want)) << x[i];
+    }
+  }
+}
+
+TEST_P(Doubles, RoundToWholeNumbers) {
+  const std::vector<double> x = {0.5, -0.5, 1.5, 2.5, -2.5, 1e300, -1e17, kInfinity, NAN, -0.0, 4503599627370495.5,
+                                 7.2, -7.8};
+  std::vector<double> down(x.size()), up(x.size()), nearest(x.size());
+  table().floors(x.data(), down.data(), std::ssize(x));
+  table().ceilings(x.data(), up.data(), std::ssize(x));
+  table().nearest(x.data(), nearest.data(), std::ssize(x));
+  for (size_t i = 0; i < x.size(); ++i) {
+    if (std::isnan(x[i])) {
+      EXPECT_TRUE(std::isnan(down[i]) && std::isnan(up[i]) && std::isnan(nearest[i]));
+      continue;
+    }
+    EXPECT_EQ(down[i], std::floor(x[i]));
+    EXPECT_EQ(up[i], std::ceil(x[i]));
+    EXPECT_EQ(nearest[i], std::nearbyint(x[i]));
+  }
+}
+
 TEST_P(Doubles, BinaryLoopsKeepNaNs) {
   const std::vector<double> a = {1, NAN, 2, -3, 0.5, kInfinity, 7, 8, 9, 1, 2},
                             b = {4, 1, NAN, -2, 0.25, 1, 7, 1, 2, 3, 4};
