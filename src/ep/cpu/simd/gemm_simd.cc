@@ -12,7 +12,8 @@ namespace {
 
 // B blocks of kGemmDepth x kBlockColumns stay in L2 while the rows pass.
 constexpr int64_t kBlockColumns = 128;
-constexpr int64_t kLargePlain = 128 << 10, kPlainDepth = 8;
+constexpr int64_t kLargePlain = 128 << 10;
+constexpr int kPlainDepth = 8;
 
 TENON_INLINE int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
@@ -138,6 +139,38 @@ void run_blocks(const GemmTask& task, const typename B::Element* b, FinishTile f
       if (task.k == 0) break;
     }
   }
+}
+
+// c[j] += a[p] * b[p * row_stride + j] for p < kDepth, or c[j] = that sum if `first`.
+template <int kDepth>
+void add_rows_of_b(const float* a, const float* b, int64_t row_stride, bool first, float* c, int64_t n) {
+  FW factors[kDepth];
+#pragma GCC unroll 8
+  for (int p = 0; p < kDepth; ++p) factors[p] = set_wide(a[p]);
+  int64_t j = 0;
+  for (; j + kWide <= n; j += kWide) {
+    FW x = first ? zero_wide() : load_wide(c + j);
+#pragma GCC unroll 8
+    for (int p = 0; p < kDepth; ++p) x = fma8(factors[p], load_wide(b + p * row_stride + j), x);
+    store_wide(c + j, x);
+  }
+  if (const int64_t rest = n - j; rest > 0) {
+    FW x = first ? zero_wide() : load_part_wide(c + j, rest, 0);
+    for (int p = 0; p < kDepth; ++p) x = fma8(factors[p], load_part_wide(b + p * row_stride + j, rest, 0), x);
+    store_part_wide(c + j, rest, x);
+  }
+}
+
+// One row times a B that is read once, as whole rows: as fast as memory gives them.
+void run_one_row(const GemmTask& task, FinishTile finish) {
+  int64_t p = 0;
+  for (; p + kPlainDepth <= task.k; p += kPlainDepth)
+    add_rows_of_b<kPlainDepth>(task.a + p, task.plain_b + p * task.row_stride, task.row_stride, p == 0, task.c, task.n);
+  for (; p < task.k; ++p)
+    add_rows_of_b<1>(task.a + p, task.plain_b + p * task.row_stride, task.row_stride, p == 0, task.c, task.n);
+  for (int64_t j = 0; (task.bias || task.alpha != 1) && j < task.n; ++j)
+    task.c[j] = task.c[j] * task.alpha + (task.bias ? task.bias[j] : 0);
+  if (finish) finish(task.c, task.ldc, task.residual, task.ldr, 1, task.n, task.epilogue);
 }
 
 // Dot products of kRows rows of A and kColumns columns of B, whose elements are neighbours.
@@ -305,6 +338,9 @@ void run(const GemmTask& task) {
     if (task.k > 0 && task.k <= kShallow && task.n > kGemmPanel && (task.k <= 2 || task.n >= kLongRow))
       return run_shallow(task, finish);
   }
+  if (task.plain_b != nullptr && task.column_stride == 1 && task.m == 1 && task.k * task.n >= kLargePlain &&
+      task.residual != task.c)
+    return run_one_row(task, finish);
   if (task.plain_b != nullptr)
     return task.column_stride == 1 ? run_blocks<PlainB>(task, task.plain_b, finish) : run_dots(task, finish);
   if (task.narrow_b == nullptr) return run_blocks<PackedB>(task, task.b, finish);
