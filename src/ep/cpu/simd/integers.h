@@ -21,6 +21,10 @@ struct IntegerTable {
   // Integers wrap around.
   void (*wide[kWideOpCount])(const int64_t* a, const int64_t* b, int64_t b_stride, void* y, int64_t n);
   void (*wide32[kWideNumberOpCount])(const int32_t* a, const int32_t* b, int64_t b_stride, void* y, int64_t n);
+  // Comparisons of float32, from kEqual on, and And, Or, Xor of bytes that count as true unless they are 0. As above.
+  void (*compare_float[kWideOpCount - kWideNumberOpCount])(const float* a, const float* b, int64_t b_stride, void* y,
+                                                           int64_t n);
+  void (*logic[3])(const uint8_t* a, const uint8_t* b, int64_t b_stride, void* y, int64_t n);
   // Quotients without their fractions; that of the lowest integer and -1 wraps to itself. False if some b is 0.
   bool (*divide32)(const int32_t* a, const int32_t* b, int64_t b_stride, int32_t* y, int64_t n);
   // a shifted by b to the left or to the right; a shift by the whole width or more leaves 0. y may be a or b.

@@ -34,6 +34,26 @@ void wide(const T* a, const T* b, int64_t b_stride, void* y, int64_t n) {
             [](T l, T r) { return apply<kOp, T>(l, r); });
 }
 
+template <WideOp kOp>
+void compare_float(const float* a, const float* b, int64_t b_stride, void* y, int64_t n) {
+  each_pair(a, b, b_stride, static_cast<uint8_t*>(y), n, [](float l, float r) {
+    if constexpr (kOp == WideOp::kEqual) return static_cast<uint8_t>(l == r);
+    if constexpr (kOp == WideOp::kLess) return static_cast<uint8_t>(l < r);
+    if constexpr (kOp == WideOp::kLessOrEqual) return static_cast<uint8_t>(l <= r);
+    if constexpr (kOp == WideOp::kGreater) return static_cast<uint8_t>(l > r);
+    if constexpr (kOp == WideOp::kGreaterOrEqual) return static_cast<uint8_t>(l >= r);
+  });
+}
+
+template <char kOp>
+void logic(const uint8_t* a, const uint8_t* b, int64_t b_stride, void* y, int64_t n) {
+  each_pair(a, b, b_stride, static_cast<uint8_t*>(y), n, [](uint8_t l, uint8_t r) {
+    if constexpr (kOp == '&') return static_cast<uint8_t>((l < r ? l : r) != 0);
+    if constexpr (kOp == '|') return static_cast<uint8_t>((l | r) != 0);
+    if constexpr (kOp == '^') return static_cast<uint8_t>((l != 0) != (r != 0));
+  });
+}
+
 bool divide32(const int32_t* a, const int32_t* b, int64_t b_stride, int32_t* y, int64_t n) {
   int32_t zeros = 0;
   // A quotient of doubles is cut off to the same integer, and there are vectors of those.
@@ -260,6 +280,9 @@ const IntegerTable integer_table = {
      &wide<WideOp::kGreaterOrEqual, int64_t>},
     {&wide<WideOp::kAdd, int32_t>, &wide<WideOp::kSub, int32_t>, &wide<WideOp::kMul, int32_t>,
      &wide<WideOp::kMax, int32_t>, &wide<WideOp::kMin, int32_t>},
+    {&compare_float<WideOp::kEqual>, &compare_float<WideOp::kLess>, &compare_float<WideOp::kLessOrEqual>,
+     &compare_float<WideOp::kGreater>, &compare_float<WideOp::kGreaterOrEqual>},
+    {&logic<'&'>, &logic<'|'>, &logic<'^'>},
     &divide32,
     &shift<uint8_t>,
     &shift<uint16_t>,

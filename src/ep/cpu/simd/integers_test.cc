@@ -94,6 +94,38 @@ TEST_P(Integers, ArithmeticWrapsAround) {
     }
 }
 
+TEST_P(Integers, ComparesFloatsAndJoinsBytes) {
+  const IntegerTable& table = integer_table_of(GetParam());
+  std::vector<float> a, b;
+  std::vector<uint8_t> p, q;
+  for (int i = 0; i < 70; ++i) {
+    a.push_back(i % 9 == 0 ? std::numeric_limits<float>::quiet_NaN() : static_cast<float>(i % 5));
+    b.push_back(static_cast<float>(i % 3));
+    p.push_back(static_cast<uint8_t>(i % 3 * 2));
+    q.push_back(static_cast<uint8_t>(i % 2));
+  }
+  for (int64_t stride : {0, 1}) {
+    std::vector<uint8_t> y(a.size());
+    for (int op = 0; op < kWideOpCount - kWideNumberOpCount; ++op) {
+      table.compare_float[op](a.data(), b.data(), stride, y.data(), std::ssize(y));
+      for (size_t i = 0; i < y.size(); ++i) {
+        const float l = a[i], r = b[i * stride];
+        const bool want[] = {l == r, l<r, l <= r, l> r, l >= r};
+        EXPECT_EQ(y[i], want[op] ? 1 : 0) << op << " of " << l << " and " << r;
+      }
+    }
+    for (int op = 0; op < 3; ++op) {
+      y = p;
+      table.logic[op](y.data(), q.data(), stride, y.data(), std::ssize(y));
+      for (size_t i = 0; i < y.size(); ++i) {
+        const bool l = p[i] != 0, r = q[i * stride] != 0;
+        const bool want[] = {l && r, l || r, l != r};
+        EXPECT_EQ(y[i], want[op] ? 1 : 0) << op << " of " << l << " and " << r;
+      }
+    }
+  }
+}
+
 TEST_P(Integers, QuotientsAreCutOff) {
   const IntegerTable& table = integer_table_of(GetParam());
   constexpr int32_t kLowest = std::numeric_limits<int32_t>::min(), kHighest = std::numeric_limits<int32_t>::max();

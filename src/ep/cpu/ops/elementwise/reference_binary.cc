@@ -98,16 +98,17 @@ struct Add;
 struct Sub;
 struct Mul;
 
-// The Rows of an operator for a type, or nullptr.
+// Whether an operator has Rows for a type, and those.
 template <typename Op, typename T>
 constexpr bool has_rows() {
   constexpr bool kSigned = std::is_same_v<T, int32_t> || std::is_same_v<T, int64_t>;
   constexpr bool kWraps = std::is_same_v<Op, Add> || std::is_same_v<Op, Sub> || std::is_same_v<Op, Mul>;
   if constexpr (std::is_same_v<T, double>) return requires { Op::kDouble; };
-  if constexpr (!std::is_integral_v<T> || sizeof(T) < 4 || !requires { Op::kWide; }) return false;
+  if constexpr (std::is_same_v<T, Bool>) return requires { Op::kLogic; };
   if constexpr (requires { Op::kWide; }) {
-    const bool compares = static_cast<int>(Op::kWide) >= kWideNumberOpCount;
-    return (kSigned || kWraps) && (sizeof(T) == 8 || !compares);
+    constexpr bool kCompares = static_cast<int>(Op::kWide) >= kWideNumberOpCount;
+    if (std::is_same_v<T, float>) return kCompares;
+    return std::is_integral_v<T> && (sizeof(T) == 8 || (sizeof(T) == 4 && !kCompares)) && (kSigned || kWraps);
   }
   return false;
 }
@@ -115,6 +116,10 @@ template <typename Op, typename T>
 auto rows_of() {
   if constexpr (std::is_same_v<T, double>) {
     return double_table().binary[static_cast<int>(Op::kDouble)];
+  } else if constexpr (std::is_same_v<T, Bool>) {
+    return integer_table().logic[Op::kLogic];
+  } else if constexpr (std::is_same_v<T, float>) {
+    return integer_table().compare_float[static_cast<int>(Op::kWide) - kWideNumberOpCount];
   } else if constexpr (sizeof(T) == 8) {
     return integer_table().wide[static_cast<int>(Op::kWide)];
   } else {
@@ -338,10 +343,20 @@ struct ShiftRight {
 TENON_BINARY_(BitwiseAnd, a& b)
 TENON_BINARY_(BitwiseOr, a | b)
 TENON_BINARY_(BitwiseXor, a ^ b)
-TENON_BINARY_(And, a&& b)
-TENON_BINARY_(Or, a || b)
-TENON_BINARY_(Xor, a != b)
 #undef TENON_BINARY_
+#define TENON_LOGIC_(Name, index, expression) \
+  struct Name {                               \
+    static constexpr int kLogic = index;      \
+    using Mirror = Name;                      \
+    template <typename T>                     \
+    static T apply(T a, T b, bool&) {         \
+      return static_cast<T>(expression);      \
+    }                                         \
+  };
+TENON_LOGIC_(And, 0, a&& b)
+TENON_LOGIC_(Or, 1, a || b)
+TENON_LOGIC_(Xor, 2, a != b)
+#undef TENON_LOGIC_
 struct Less;
 struct LessOrEqual;
 struct Greater;
