@@ -10,6 +10,7 @@
 #include "ep/cpu/ops/loops.h"
 #include "ep/cpu/ops/reference_kernel.h"
 #include "ep/cpu/simd/doubles.h"
+#include "ep/cpu/simd/elementwise.h"
 #include "ep/cpu/simd/integers.h"
 #include "ops/elementwise.h"
 
@@ -475,15 +476,26 @@ Result<RefImpl> make_pow(RefNode& node) {
   return make_pair(node, chosen, "Zero is raised to a negative power.");
 }
 
+template <Binary kOp>
+bool float_loop(const void* a, const void* b, void* y, int64_t count, int64_t a_step, int64_t b_step) {
+  // A row of one element may have two strides of 0, which the loop does not take.
+  const bool single = count == 1;
+  eltwise_table().binary[static_cast<int>(kOp)](static_cast<const float*>(a), single ? 1 : a_step,
+                                                static_cast<const float*>(b), single ? 1 : b_step,
+                                                static_cast<float*>(y), count);
+  return true;
+}
+
 // Max, Min, Sum, Mean of any number of tensors: pairwise into the output.
-Result<RefImpl> make_variadic(RefNode& node, ChooseLoop choose, bool mean) {
+Result<RefImpl> make_variadic(RefNode& node, ChooseLoop choose, Loop of_floats, bool mean) {
   TENON_TRY(require_inputs(node, node.inputs.size()));
   TENON_INVALID_IF(node.inputs.empty(), "{} needs an input.", node.node->op_type);
   TENON_TRY(same_types(node, 0, node.inputs.size()));
   const DataType type = node.inputs[0].type;
   const size_t bytes = data_type_size(type);
-  const Loop chosen = choose(type);
+  Loop chosen = choose(type);
   if (node.inputs.size() == 2 && !mean) return make_pair(node, chosen, "");
+  if (type == DataType::kFloat) chosen = of_floats;
   TENON_UNSUPPORTED_IF(chosen == nullptr, "{} is not computed on {}.", node.node->op_type, data_type_name(type));
   Shape out = node.inputs[0].shape;
   for (const TensorSpec& spec : node.inputs) {
@@ -499,9 +511,13 @@ Result<RefImpl> make_variadic(RefNode& node, ChooseLoop choose, bool mean) {
   }
   using Scale = void (*)(void*, int64_t, double);
   const Scale scale = !mean ? nullptr : select(FloatTypes(), type, []<typename T>() -> Scale {
-    return [](void* y, int64_t count, double factor) {
-      for (int64_t i = 0; i < count; ++i) {
-        static_cast<T*>(y)[i] = T(static_cast<double>(static_cast<T*>(y)[i]) * factor);
+    return [](void* y, int64_t count, double inputs) {
+      if constexpr (std::is_same_v<T, float>) {
+        const auto divisor = static_cast<float>(inputs);
+        float_loop<Binary::kDiv>(y, &divisor, y, count, 1, 0);
+      } else {
+        for (int64_t i = 0; i < count; ++i)
+          static_cast<T*>(y)[i] = T(static_cast<double>(static_cast<T*>(y)[i]) / inputs);
       }
     };
   });
@@ -514,7 +530,7 @@ Result<RefImpl> make_variadic(RefNode& node, ChooseLoop choose, bool mean) {
         std::memcpy(y + begin * bytes, context.input<std::byte>(0) + begin * bytes, (end - begin) * bytes);
       for (size_t i = 0; i < pairs.size(); ++i)
         pairs[i].run(i == 0 ? context.input<std::byte>(0) : y, context.input<std::byte>(i + 1), y, begin, end);
-      if (scale != nullptr) scale(y + begin * bytes, end - begin, 1.0 / static_cast<double>(count));
+      if (scale != nullptr) scale(y + begin * bytes, end - begin, static_cast<double>(count));
     });
     return {};
   };
@@ -523,7 +539,8 @@ Result<RefImpl> make_variadic(RefNode& node, ChooseLoop choose, bool mean) {
 
 template <typename Op, typename Types, bool mean = false>
 Result<RefImpl> make_variadic(RefNode& node) {
-  return make_variadic(node, &choose_loop<Op, Types>, mean);
+  constexpr Binary kOp = std::is_same_v<Op, Max> ? Binary::kMax : std::is_same_v<Op, Min> ? Binary::kMin : Binary::kAdd;
+  return make_variadic(node, &choose_loop<Op, Types>, &float_loop<kOp>, mean);
 }
 
 using SelectLoop = void (*)(const uint8_t* condition, const void* a, const void* b, void* y, int64_t count,
