@@ -70,12 +70,12 @@ bool has_point_window(const Shape& weights) {
 // reordered: it copies the few taps of each output. Where windows overlap evenly rows are copied, else single elements,
 // which has to pay for many outputs.
 bool is_better_plain(const Shape& x, const Shape& weights, const Shape& y) {
-  constexpr int64_t kFewTaps = 16, kOutputsForTap = 16;
+  constexpr int64_t kFewTaps = 16, kMostTaps = 64, kOutputsForTap = 8;
   int64_t taps = 1;
   for (int i = 1; i < weights.rank(); ++i) taps *= weights[i];
-  if (taps > kFewTaps) return false;
-  if (x.rank() != y.rank()) return false;
-  return std::equal(x.begin() + 2, x.end(), y.begin() + 2, y.end()) || weights[0] >= kOutputsForTap * taps;
+  if (taps > kMostTaps || x.rank() != y.rank()) return false;
+  if (weights[0] >= kOutputsForTap * taps) return true;
+  return taps <= kFewTaps && std::equal(x.begin() + 2, x.end(), y.begin() + 2, y.end());
 }
 
 LayoutChoice choose_conv(const KernelNode& node) {

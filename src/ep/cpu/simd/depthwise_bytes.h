@@ -10,9 +10,12 @@ inline constexpr int64_t kDepthwiseStep = 32;
 
 // y[j] = bytes of clamp(scale * (term + sum over t of weights[t] * x[offsets[t] + j]) + bias, low, high), rounded to
 // even, plus `zero`, between 0 and 255. Bytes of x and y are those numbers after the exclusive or with a flip, which is
-// 0x80 for int8.
+// 0x80 for int8. The number of taps is even: the last weight may be 0.
+// If `in_pairs`, outputs read every second byte and taps are pairs of neighbours: the sum is that of weights[t] *
+// x[offsets[t / 2] + t % 2 + 2 * j].
 struct DepthwiseBytesTask {
   const uint8_t* x = nullptr;
+  bool in_pairs = false;
   uint8_t x_flip = 0;
   const int64_t* offsets = nullptr;
   const int16_t* weights = nullptr;  // of at most 9 bits

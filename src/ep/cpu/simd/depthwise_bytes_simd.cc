@@ -22,31 +22,63 @@ TENON_INLINE VI32 pair_products(V16 a, V16 b) {
 #endif
 }
 
-// Outputs of one vector of 16-bit numbers. Interleaving two taps splits blocks of eight columns into fours, which
-// packing puts together again.
-TENON_INLINE void run_vector(const DepthwiseBytesTask& task, int64_t column) {
+// Interleaving two taps, or the bytes of pairs with zeros, splits blocks of eight columns into fours, which packing
+// puts together again.
+struct Sums {
+  VI32 lower, upper;
+
+  TENON_INLINE void add(V16 low, V16 high, V16 weights) {
+    lower = hn::Add(lower, pair_products(low, weights));
+    upper = hn::Add(upper, pair_products(high, weights));
+  }
+};
+
+// The weights of a tap and the next one in every pair of lanes.
+TENON_INLINE V16 pair_of(const int16_t* weights) {
+  int32_t both;
+  __builtin_memcpy(&both, weights, sizeof both);
+  return hn::BitCast(D16(), hn::Set(DI32(), both));
+}
+
+TENON_INLINE Sums sum_taps(const DepthwiseBytesTask& task, int64_t column) {
   const D16 d16;
   const D8 d8;
-  const DI32 d32;
-  const DF32 f;
+  const auto flip = hn::Set(d8, task.x_flip);
   const auto numbers = [&](int64_t tap) {
-    const auto bytes = hn::LoadU(d8, task.x + task.offsets[tap] + column);
-    return hn::PromoteTo(d16, hn::Xor(bytes, hn::Set(d8, task.x_flip)));
+    return hn::PromoteTo(d16, hn::Xor(hn::LoadU(d8, task.x + task.offsets[tap] + column), flip));
   };
-  VI32 lower = hn::Set(d32, task.term), upper = lower;
+  Sums sums{hn::Set(DI32(), task.term), hn::Set(DI32(), task.term)};
   for (int64_t tap = 0; tap < task.taps; tap += 2) {
-    const int64_t other = tap + 1 < task.taps ? tap + 1 : tap;
-    const uint32_t second = other > tap ? static_cast<uint16_t>(task.weights[other]) : 0;
-    const auto pair = static_cast<int32_t>(second << 16 | static_cast<uint16_t>(task.weights[tap]));
-    const V16 weights = hn::BitCast(d16, hn::Set(d32, pair)), a = numbers(tap), b = numbers(other);
-    lower = hn::Add(lower, pair_products(hn::InterleaveLower(d16, a, b), weights));
-    upper = hn::Add(upper, pair_products(hn::InterleaveUpper(d16, a, b), weights));
+    const V16 a = numbers(tap), b = numbers(tap + 1);
+    sums.add(hn::InterleaveLower(d16, a, b), hn::InterleaveUpper(d16, a, b), pair_of(task.weights + tap));
   }
+  return sums;
+}
+
+// Pairs lie as the products want them.
+TENON_INLINE Sums sum_pairs(const DepthwiseBytesTask& task, int64_t column) {
+  const D16 d16;
+  const hn::Repartition<uint8_t, D16> d8;
+  const auto flip = hn::Set(d8, task.x_flip), zero = hn::Zero(d8);
+  Sums sums{hn::Set(DI32(), task.term), hn::Set(DI32(), task.term)};
+  for (int64_t pair = 0; 2 * pair < task.taps; ++pair) {
+    const auto bytes = hn::Xor(hn::LoadU(d8, task.x + task.offsets[pair] + 2 * column), flip);
+    sums.add(hn::BitCast(d16, hn::InterleaveLower(d8, bytes, zero)),
+             hn::BitCast(d16, hn::InterleaveUpper(d8, bytes, zero)), pair_of(task.weights + 2 * pair));
+  }
+  return sums;
+}
+
+// Outputs of one vector of 16-bit numbers.
+TENON_INLINE void store(const DepthwiseBytesTask& task, int64_t column, const Sums& sums) {
+  const D16 d16;
+  const D8 d8;
+  const DF32 f;
   const auto rounded = [&](VI32 sum) {
     const VF32 steps = hn::MulAdd(hn::ConvertTo(f, sum), hn::Set(f, task.scale), hn::Set(f, task.bias));
     return nearest_small(hn::Max(hn::Min(steps, hn::Set(f, task.high)), hn::Set(f, task.low)));
   };
-  const V16 steps = hn::SaturatedAdd(hn::ReorderDemote2To(d16, rounded(lower), rounded(upper)),
+  const V16 steps = hn::SaturatedAdd(hn::ReorderDemote2To(d16, rounded(sums.lower), rounded(sums.upper)),
                                      hn::Set(d16, static_cast<int16_t>(task.zero)));
   hn::StoreU(hn::Xor(hn::DemoteTo(d8, steps), hn::Set(d8, task.y_flip)), d8, task.y + column);
 }
@@ -54,7 +86,11 @@ TENON_INLINE void run_vector(const DepthwiseBytesTask& task, int64_t column) {
 void run(const DepthwiseBytesTask& task) {
   constexpr int64_t kColumns = 2 * kLanes;
   static_assert(kDepthwiseStep % kColumns == 0);
-  for (int64_t column = 0; column < task.count; column += kColumns) run_vector(task, column);
+  if (task.in_pairs) {
+    for (int64_t column = 0; column < task.count; column += kColumns) store(task, column, sum_pairs(task, column));
+  } else {
+    for (int64_t column = 0; column < task.count; column += kColumns) store(task, column, sum_taps(task, column));
+  }
 }
 #else
 void run(const DepthwiseBytesTask& task) {
@@ -62,9 +98,11 @@ void run(const DepthwiseBytesTask& task) {
     int32_t sums[kDepthwiseStep];
     for (int32_t& sum : sums) sum = task.term;
     for (int64_t tap = 0; tap < task.taps; ++tap) {
-      const uint8_t* const x = task.x + task.offsets[tap] + first;
+      const int64_t step = task.in_pairs ? 2 : 1;
+      const uint8_t* const x =
+          task.x + (task.in_pairs ? task.offsets[tap / 2] + tap % 2 : task.offsets[tap]) + step * first;
       const int32_t weight = task.weights[tap];
-      for (int64_t j = 0; j < kDepthwiseStep; ++j) sums[j] += weight * (x[j] ^ task.x_flip);
+      for (int64_t j = 0; j < kDepthwiseStep; ++j) sums[j] += weight * (x[step * j] ^ task.x_flip);
     }
     for (int64_t j = 0; j < kDepthwiseStep; ++j) {
       float steps = static_cast<float>(sums[j]) * task.scale + task.bias;

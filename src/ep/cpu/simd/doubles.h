@@ -8,7 +8,25 @@ namespace tenon::cpu {
 enum class WideReduction : uint8_t { kSum, kMax, kMin, kSumSquare, kL1, kProd };
 inline constexpr int kWideReductionCount = static_cast<int>(WideReduction::kProd) + 1;
 
+enum class DoubleOp : uint8_t {
+  kAdd,
+  kSub,
+  kMul,
+  kDiv,
+  kMax,
+  kMin,
+  kEqual,
+  kLess,
+  kLessOrEqual,
+  kGreater,
+  kGreaterOrEqual
+};
+inline constexpr int kDoubleOpCount = static_cast<int>(DoubleOp::kGreaterOrEqual) + 1;
+
 struct DoubleTable {
+  // y = a op b, where b has stride 0 or 1. A NaN makes a maximum or a minimum NaN. y holds bytes of 0 and 1 for
+  // comparisons; it may be a or b.
+  void (*binary[kDoubleOpCount])(const double* a, const double* b, int64_t b_stride, void* y, int64_t n);
   // One value for each row of n contiguous ones. A NaN makes a maximum or a minimum NaN.
   void (*reduce_rows[kWideReductionCount])(const double* x, double* y, int64_t rows, int64_t n);
   // y[column] over x[n][inner], columns [first, last).
@@ -19,6 +37,14 @@ struct DoubleTable {
   void (*product_columns)(const float* x, float* y, int64_t n, int64_t inner, int64_t first, int64_t last);
   // y may be x.
   void (*roots)(const double* x, double* y, int64_t n);
+  // To whole numbers: down, up, to the nearest one (ties to even). y may be x.
+  void (*floors)(const double* x, double* y, int64_t n);
+  void (*ceilings)(const double* x, double* y, int64_t n);
+  void (*nearest)(const double* x, double* y, int64_t n);
+  // Within three units in the last place. y may be x.
+  void (*tanh)(const double* x, double* y, int64_t n);
+  // y = e^x, within two units in the last place. y may be x.
+  void (*powers)(const double* x, double* y, int64_t n);
   // y = e^(x - top), and the sum of these; x is no more than top. y may be x.
   double (*exponentials)(const double* x, double* y, int64_t n, double top);
   // y = x * factor. y may be x.
@@ -28,6 +54,8 @@ struct DoubleTable {
   // Float32 whose last bit is set where it is not exact, so that rounding it to float16 rounds as if only once. Not for
   // results below the smallest normal float32.
   void (*round_to_odd)(const double* x, float* y, int64_t n);
+  void (*float_from_double)(const double* x, float* y, int64_t n);
+  void (*double_from_float)(const float* x, double* y, int64_t n);
   // Cuts fractions off; the lowest integer for NaN and what does not fit.
   void (*int64_from_double)(const double* x, int64_t* y, int64_t n);
 };

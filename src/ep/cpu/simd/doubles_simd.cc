@@ -2,6 +2,7 @@
 
 #include "ep/cpu/ops/loops.h"
 #include "ep/cpu/simd/f8.h"
+#include "ep/cpu/simd/pairs.h"
 
 namespace tenon::cpu::TENON_ISA_NAMESPACE {
 
@@ -141,54 +142,136 @@ void reduce_columns(const T* x, T* y, int64_t n, int64_t inner, int64_t first, i
   }
 }
 
+template <DoubleOp kOp>
+inline auto apply(double a, double b) {
+  if constexpr (kOp == DoubleOp::kAdd) return a + b;
+  if constexpr (kOp == DoubleOp::kSub) return a - b;
+  if constexpr (kOp == DoubleOp::kMul) return a * b;
+  if constexpr (kOp == DoubleOp::kDiv) return a / b;
+  if constexpr (kOp == DoubleOp::kMax) return a > b || a != a ? a : b;
+  if constexpr (kOp == DoubleOp::kMin) return a < b || a != a ? a : b;
+  if constexpr (kOp == DoubleOp::kEqual) return static_cast<uint8_t>(a == b);
+  if constexpr (kOp == DoubleOp::kLess) return static_cast<uint8_t>(a < b);
+  if constexpr (kOp == DoubleOp::kLessOrEqual) return static_cast<uint8_t>(a <= b);
+  if constexpr (kOp == DoubleOp::kGreater) return static_cast<uint8_t>(a > b);
+  if constexpr (kOp == DoubleOp::kGreaterOrEqual) return static_cast<uint8_t>(a >= b);
+}
+
+template <DoubleOp kOp>
+void binary(const double* a, const double* b, int64_t b_stride, void* y, int64_t n) {
+  each_pair(a, b, b_stride, static_cast<decltype(apply<kOp>(0, 0))*>(y), n,
+            [](double l, double r) { return apply<kOp>(l, r); });
+}
+
 void roots(const double* x, double* y, int64_t n) {
   TENON_INDEPENDENT_LOOP
   for (int64_t i = 0; i < n; ++i) y[i] = __builtin_sqrt(x[i]);
 }
 
-// e^x for x of at most 0: 2^k times a series of what is left, which lies within half a binary digit.
-TENON_INLINE V exponential(V x) {
+// e^r for a number within half a binary digit of 0.
+TENON_INLINE V small_exponential(V r) {
   const DF64 d;
-  // Below this e^x is no normal number.
-  const auto vanishes = hn::Lt(x, hn::Set(d, -708.0));
-  const V bounded = hn::Max(x, hn::Set(d, -708.0));
-  const V k = hn::Round(hn::Mul(bounded, hn::Set(d, 1.4426950408889634)));
-  V r = hn::NegMulAdd(k, hn::Set(d, 6.93147180369123816490e-01), bounded);
-  r = hn::NegMulAdd(k, hn::Set(d, 1.90821492927058770002e-10), r);
   constexpr double kSeries[] = {
       1.0 / 6227020800, 1.0 / 479001600, 1.0 / 39916800, 1.0 / 3628800, 1.0 / 362880, 1.0 / 40320, 1.0 / 5040,
       1.0 / 720,        1.0 / 120,       1.0 / 24,       1.0 / 6,       1.0 / 2,      1.0,         1.0};
   V sum = hn::Set(d, kSeries[0]);
 #pragma GCC unroll 16
   for (int i = 1; i < 14; ++i) sum = hn::MulAdd(sum, r, hn::Set(d, kSeries[i]));
-  const auto exponent = hn::Add(hn::ConvertTo(DI64(), k), hn::Set(DI64(), 1023));
-  const V result = hn::Mul(sum, hn::BitCast(d, hn::ShiftLeft<52>(exponent)));
-  // A NaN is no number less than another, and its sum is NaN.
-  return hn::IfThenElse(hn::IsNaN(x), x, hn::IfThenElse(vanishes, hn::Zero(d), result));
+  return sum;
+}
+
+// x - k * ln 2
+TENON_INLINE V without_powers(V x, V k) {
+  const DF64 d;
+  const V r = hn::NegMulAdd(k, hn::Set(d, 6.93147180369123816490e-01), x);
+  return hn::NegMulAdd(k, hn::Set(d, 1.90821492927058770002e-10), r);
+}
+
+// 2^k for a whole number: with 2^52 and its half added, its last bits are k.
+TENON_INLINE V power_of_two(V k) {
+  const DF64 d;
+  return hn::BitCast(d, hn::ShiftLeft<52>(hn::BitCast(DI64(), hn::Add(k, hn::Set(d, 0x1.8p52 + 1023)))));
+}
+
+// e^x, by two factors of about 2^(k / 2), so that results below the smallest normal number are rounded once, and those
+// beyond the largest become infinity.
+TENON_INLINE V exponential(V x) {
+  const DF64 d;
+  const V bounded = hn::Max(hn::Min(x, hn::Set(d, 710.0)), hn::Set(d, -746.0));
+  const V k = hn::Round(hn::Mul(bounded, hn::Set(d, 1.4426950408889634)));
+  const V half = hn::Round(hn::Mul(k, hn::Set(d, 0.5)));
+  const V result = hn::Mul(small_exponential(without_powers(bounded, k)), power_of_two(half));
+  return hn::IfThenElse(hn::IsNaN(x), x, hn::Mul(result, power_of_two(hn::Sub(k, half))));
+}
+
+// A quotient of polynomials near 0, where 1 - e^-2|x| would lose places, else that over 1 + e^-2|x|.
+TENON_INLINE V hyperbolic_tangent(V x) {
+  const DF64 d;
+  const V one = hn::Set(d, 1.0), magnitude = hn::Abs(x), e = exponential(hn::Mul(magnitude, hn::Set(d, -2.0)));
+  const V s = hn::Mul(x, x);
+  V above = hn::MulAdd(hn::Add(s, hn::Set(d, 378.0)), s, hn::Set(d, 17325.0));
+  V below = hn::MulAdd(hn::MulAdd(hn::Set(d, 28.0), s, hn::Set(d, 3150.0)), s, hn::Set(d, 62370.0));
+  above = hn::MulAdd(above, s, hn::Set(d, 135135.0));
+  below = hn::MulAdd(below, s, hn::Set(d, 135135.0));
+  const auto near = hn::Lt(magnitude, hn::Set(d, 0.35));
+  const V top = hn::IfThenElse(near, hn::Mul(magnitude, above), hn::Sub(one, e));
+  return hn::CopySign(hn::Div(top, hn::IfThenElse(near, below, hn::Add(one, e))), x);
+}
+
+// `function` of vectors.
+template <typename Function>
+TENON_INLINE void each_vector(const double* x, double* y, int64_t n, const Function& function) {
+  int64_t i = 0;
+  for (; i + 2 * kDoubles <= n; i += 2 * kDoubles) {
+    const V a = function(load(x + i)), b = function(load(x + i + kDoubles));
+    store(a, y + i);
+    store(b, y + i + kDoubles);
+  }
+#pragma GCC unroll 1
+  for (int64_t left = n - i; left > 0; left = n - i) {
+    const int64_t count = left < kDoubles ? left : kDoubles;
+    alignas(64) double lanes[kDoubles];
+    hn::Store(function(load_part(x + i, count, 0)), DF64(), lanes);
+    for (int64_t j = 0; j < count; ++j) y[i + j] = lanes[j];
+    i += count;
+  }
+}
+
+void powers(const double* x, double* y, int64_t n) {
+  each_vector(x, y, n, [](V v) { return exponential(v); });
+}
+
+void tanh(const double* x, double* y, int64_t n) {
+  each_vector(x, y, n, [](V v) { return hyperbolic_tangent(v); });
+}
+
+void floors(const double* x, double* y, int64_t n) {
+  each_vector(x, y, n, [](V v) { return hn::Floor(v); });
+}
+
+void ceilings(const double* x, double* y, int64_t n) {
+  each_vector(x, y, n, [](V v) { return hn::Ceil(v); });
+}
+
+void nearest(const double* x, double* y, int64_t n) {
+  each_vector(x, y, n, [](V v) { return hn::Round(v); });
 }
 
 double exponentials(const double* x, double* y, int64_t n, double top) {
-  const DF64 d;
-  const V shift = hn::Set(d, top);
-  V sums[2] = {hn::Zero(d), hn::Zero(d)};
-  int64_t i = 0;
-  for (; i + 2 * kDoubles <= n; i += 2 * kDoubles) {
-    for (int j = 0; j < 2; ++j) {
-      const V e = exponential(hn::Sub(load(x + i + j * kDoubles), shift));
-      sums[j] = hn::Add(sums[j], e);
-      store(e, y + i + j * kDoubles);
+  constexpr int64_t kPiece = 1024;  // which stays in L1 for the three steps
+  double sum = 0;
+  for (int64_t i = 0; i < n; i += kPiece) {
+    const int64_t count = n - i < kPiece ? n - i : kPiece;
+    TENON_INDEPENDENT_LOOP
+    for (int64_t j = i; j < i + count; ++j) {
+      const double below = x[j] - top;
+      // Numbers that are not normal would take long, and add nothing.
+      y[j] = below < -708.0 ? -__builtin_huge_val() : below;
     }
-  }
-  double sum = hn::GetLane(hn::SumOfLanes(d, hn::Add(sums[0], sums[1])));
-  for (; i < n; i += kDoubles) {
-    const int64_t count = n - i < kDoubles ? n - i : kDoubles;
-    alignas(64) double lanes[kDoubles] = {};
-    for (int64_t j = 0; j < count; ++j) lanes[j] = x[i + j] - top;
-    hn::Store(exponential(hn::Load(d, lanes)), d, lanes);
-    for (int64_t j = 0; j < count; ++j) {
-      y[i + j] = lanes[j];
-      sum += lanes[j];
-    }
+    powers(y + i, y + i, count);
+    double part = 0;
+    reduce_rows<WideReduction::kSum>(y + i, &part, 1, count);
+    sum += part;
   }
   return sum;
 }
@@ -224,6 +307,11 @@ void round_to_odd(const double* x, float* y, int64_t n) {
   }
 }
 
+template <typename From, typename To>
+void convert(const From* x, To* y, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) y[i] = static_cast<To>(x[i]);
+}
+
 void int64_from_double(const double* x, int64_t* y, int64_t n) {
   constexpr double kLimit = 0x1p63;
   constexpr int64_t kLowest = -0x7fffffffffffffff - 1;
@@ -239,6 +327,9 @@ void int64_from_double(const double* x, int64_t* y, int64_t n) {
 
 extern const DoubleTable double_table;
 const DoubleTable double_table = {
+    {&binary<DoubleOp::kAdd>, &binary<DoubleOp::kSub>, &binary<DoubleOp::kMul>, &binary<DoubleOp::kDiv>,
+     &binary<DoubleOp::kMax>, &binary<DoubleOp::kMin>, &binary<DoubleOp::kEqual>, &binary<DoubleOp::kLess>,
+     &binary<DoubleOp::kLessOrEqual>, &binary<DoubleOp::kGreater>, &binary<DoubleOp::kGreaterOrEqual>},
     {&reduce_rows<WideReduction::kSum, double>, &reduce_rows<WideReduction::kMax, double>,
      &reduce_rows<WideReduction::kMin, double>, &reduce_rows<WideReduction::kSumSquare, double>,
      &reduce_rows<WideReduction::kL1, double>, &reduce_rows<WideReduction::kProd, double>},
@@ -248,10 +339,17 @@ const DoubleTable double_table = {
     &reduce_rows<WideReduction::kProd, float>,
     &reduce_columns<WideReduction::kProd, float>,
     &roots,
+    &floors,
+    &ceilings,
+    &nearest,
+    &tanh,
+    &powers,
     &exponentials,
     &scale,
     &affine_line,
     &round_to_odd,
+    &convert<double, float>,
+    &convert<float, double>,
     &int64_from_double};
 
 }  // namespace tenon::cpu::TENON_ISA_NAMESPACE

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -166,6 +167,106 @@ TEST_P(Doubles, RootsAndScales) {
   EXPECT_TRUE(std::isnan(y[5]));
   table().scale(x.data(), y.data(), static_cast<int64_t>(x.size()), 0.5);
   EXPECT_EQ(y[10], 40.5);
+}
+
+TEST_P(Doubles, PowersOfE) {
+  std::vector<double> x = {0,      -0.0,   1,    -1,    709.78,    709.79,     5000, -708,
+                           -720.5, -745.1, -746, -5000, kInfinity, -kInfinity, NAN};
+  for (int i = 0; i < 400; ++i) x.push_back((i - 200) * 0.37 + i * 1e-7);
+  std::vector<double> y(x.size() + 1, 77);
+  table().powers(x.data(), y.data(), std::ssize(x));
+  EXPECT_EQ(y.back(), 77);
+  for (size_t i = 0; i < x.size(); ++i) {
+    const double want = std::exp(x[i]);
+    if (std::isnan(want)) {
+      EXPECT_TRUE(std::isnan(y[i]));
+    } else if (std::isinf(want)) {
+      EXPECT_EQ(y[i], want) << x[i];
+    } else {
+      // Of subnormal numbers the last place is the smallest of them.
+      EXPECT_NEAR(y[i], want, std::max(4.5e-16 * want, 5e-324)) << x[i];
+    }
+  }
+}
+
+TEST_P(Doubles, TangentsKeepTheirPlacesNearZero) {
+  std::vector<double> x = {0,         -0.0, 1e-300, -1e-20, 1e-8,      0.35,       -0.35,
+                           0.3499999, 19,   22,     -400,   kInfinity, -kInfinity, NAN};
+  for (int i = -300; i < 300; ++i) x.push_back(i * 0.0123 + i * 1e-9);
+  std::vector<double> y(x.size() + 1, 77);
+  table().tanh(x.data(), y.data(), std::ssize(x));
+  EXPECT_EQ(y.back(), 77);
+  for (size_t i = 0; i < x.size(); ++i) {
+    const double want = std::tanh(x[i]);
+    if (std::isnan(want)) {
+      EXPECT_TRUE(std::isnan(y[i]));
+    } else {
+      EXPECT_NEAR(y[i], want, 6.7e-16 * std::abs(want)) << x[i];
+      EXPECT_EQ(std::signbit(y[i]), std::signbit(want)) << x[i];
+    }
+  }
+}
+
+TEST_P(Doubles, RoundToWholeNumbers) {
+  const std::vector<double> x = {0.5, -0.5, 1.5, 2.5, -2.5, 1e300, -1e17, kInfinity, NAN, -0.0, 4503599627370495.5,
+                                 7.2, -7.8};
+  std::vector<double> down(x.size()), up(x.size()), nearest(x.size());
+  table().floors(x.data(), down.data(), std::ssize(x));
+  table().ceilings(x.data(), up.data(), std::ssize(x));
+  table().nearest(x.data(), nearest.data(), std::ssize(x));
+  for (size_t i = 0; i < x.size(); ++i) {
+    if (std::isnan(x[i])) {
+      EXPECT_TRUE(std::isnan(down[i]) && std::isnan(up[i]) && std::isnan(nearest[i]));
+      continue;
+    }
+    EXPECT_EQ(down[i], std::floor(x[i]));
+    EXPECT_EQ(up[i], std::ceil(x[i]));
+    EXPECT_EQ(nearest[i], std::nearbyint(x[i]));
+  }
+}
+
+TEST_P(Doubles, BinaryLoopsKeepNaNs) {
+  const std::vector<double> a = {1, NAN, 2, -3, 0.5, kInfinity, 7, 8, 9, 1, 2},
+                            b = {4, 1, NAN, -2, 0.25, 1, 7, 1, 2, 3, 4};
+  const auto n = std::ssize(a);
+  constexpr int kFirstComparison = static_cast<int>(DoubleOp::kEqual);
+  for (int op = 0; op < kDoubleOpCount; ++op)
+    for (int64_t stride : {0, 1}) {
+      std::vector<double> y = a;
+      std::vector<uint8_t> bytes(a.size());
+      if (op < kFirstComparison) {
+        table().binary[op](y.data(), b.data(), stride, y.data(), n);
+      } else {
+        table().binary[op](y.data(), b.data(), stride, bytes.data(), n);
+      }
+      for (size_t i = 0; i < a.size(); ++i) {
+        const double l = a[i], r = b[i * stride];
+        if (op >= kFirstComparison) {
+          const bool want[] = {l == r, l<r, l <= r, l> r, l >= r};
+          EXPECT_EQ(bytes[i], want[op - kFirstComparison] ? 1 : 0) << op << " at " << i;
+          continue;
+        }
+        const double want[] = {l + r, l - r, l * r, l / r, std::max(l, r), std::min(l, r)};
+        if (std::isnan(l) || std::isnan(r)) {
+          EXPECT_TRUE(std::isnan(y[i])) << op << " at " << i;
+        } else {
+          EXPECT_EQ(y[i], want[op]) << op << " at " << i;
+        }
+      }
+    }
+}
+
+TEST_P(Doubles, ConvertToAndFromFloat) {
+  std::vector<double> x = numbers(37);
+  x[3] = 1e300, x[4] = 1e-46, x[5] = -kInfinity;
+  std::vector<float> y(x.size());
+  std::vector<double> back(x.size());
+  table().float_from_double(x.data(), y.data(), std::ssize(x));
+  table().double_from_float(y.data(), back.data(), std::ssize(x));
+  for (size_t i = 0; i < x.size(); ++i) {
+    EXPECT_EQ(y[i], static_cast<float>(x[i]));
+    EXPECT_EQ(back[i], static_cast<double>(y[i]));
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Isas, Doubles, testing::ValuesIn(testable_isas()),

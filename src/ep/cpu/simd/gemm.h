@@ -37,6 +37,9 @@ struct GemmTask {
 };
 inline constexpr int64_t kGemmDepth = 512;
 inline constexpr int64_t kGemmNarrowRows = 4;
+// Whether a product is best done as dot products with columns of B that have been made its rows: where there are few of
+// them, most lanes would be empty.
+inline constexpr bool gemm_takes_dots(int64_t n, int64_t k) { return n == 1 ? k >= 16 : n <= 4 && k >= 64; }
 // Whether a product takes less time than packing B first. Where B is transposed it is dot products, which read B again
 // for every four rows; one column is best read so in any case.
 inline constexpr bool gemm_takes_plain(int64_t m, int64_t n, int64_t k, bool trans_b) {

@@ -1,5 +1,7 @@
 #include "ep/cpu/simd/gemm.h"
 
+#include <type_traits>
+
 #include "ep/cpu/simd/epilogue.h"
 #include "ep/cpu/simd/gemm_tile.h"
 #include "ep/cpu/simd/transpose4.h"
@@ -10,7 +12,8 @@ namespace {
 
 // B blocks of kGemmDepth x kBlockColumns stay in L2 while the rows pass.
 constexpr int64_t kBlockColumns = 128;
-constexpr int64_t kLargePlain = 128 << 10, kPlainDepth = 8;
+constexpr int64_t kLargePlain = 128 << 10;
+constexpr int kPlainDepth = 8;
 
 TENON_INLINE int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
@@ -138,6 +141,38 @@ void run_blocks(const GemmTask& task, const typename B::Element* b, FinishTile f
   }
 }
 
+// c[j] += a[p] * b[p * row_stride + j] for p < kDepth, or c[j] = that sum if `first`.
+template <int kDepth>
+void add_rows_of_b(const float* a, const float* b, int64_t row_stride, bool first, float* c, int64_t n) {
+  FW factors[kDepth];
+#pragma GCC unroll 8
+  for (int p = 0; p < kDepth; ++p) factors[p] = set_wide(a[p]);
+  int64_t j = 0;
+  for (; j + kWide <= n; j += kWide) {
+    FW x = first ? zero_wide() : load_wide(c + j);
+#pragma GCC unroll 8
+    for (int p = 0; p < kDepth; ++p) x = fma8(factors[p], load_wide(b + p * row_stride + j), x);
+    store_wide(c + j, x);
+  }
+  if (const int64_t rest = n - j; rest > 0) {
+    FW x = first ? zero_wide() : load_part_wide(c + j, rest, 0);
+    for (int p = 0; p < kDepth; ++p) x = fma8(factors[p], load_part_wide(b + p * row_stride + j, rest, 0), x);
+    store_part_wide(c + j, rest, x);
+  }
+}
+
+// One row times a B that is read once, as whole rows: as fast as memory gives them.
+void run_one_row(const GemmTask& task, FinishTile finish) {
+  int64_t p = 0;
+  for (; p + kPlainDepth <= task.k; p += kPlainDepth)
+    add_rows_of_b<kPlainDepth>(task.a + p, task.plain_b + p * task.row_stride, task.row_stride, p == 0, task.c, task.n);
+  for (; p < task.k; ++p)
+    add_rows_of_b<1>(task.a + p, task.plain_b + p * task.row_stride, task.row_stride, p == 0, task.c, task.n);
+  for (int64_t j = 0; (task.bias || task.alpha != 1) && j < task.n; ++j)
+    task.c[j] = task.c[j] * task.alpha + (task.bias ? task.bias[j] : 0);
+  if (finish) finish(task.c, task.ldc, task.residual, task.ldr, 1, task.n, task.epilogue);
+}
+
 // Dot products of kRows rows of A and kColumns columns of B, whose elements are neighbours.
 template <int kRows, int kColumns>
 void dots(const GemmTask& task, int64_t m, int64_t n) {
@@ -174,7 +209,9 @@ template <int kRows>
 void run_dot_rows(const GemmTask& task, int64_t m) {
   int64_t n = 0;
   for (; n + 4 <= task.n; n += 4) dots<kRows, 4>(task, m, n);
-  for (; n < task.n; ++n) dots<kRows, 1>(task, m, n);
+  if (task.n - n == 3) return dots<kRows, 3>(task, m, n);
+  if (task.n - n == 2) return dots<kRows, 2>(task, m, n);
+  if (n < task.n) dots<kRows, 1>(task, m, n);
 }
 
 void run_dots(const GemmTask& task, FinishTile finish) {
@@ -185,8 +222,125 @@ void run_dots(const GemmTask& task, FinishTile finish) {
   if (finish) finish(task.c, task.ldc, task.residual, task.ldr, task.m, task.n, task.epilogue);
 }
 
+// Rows of kColumns numbers, 4 at least, in as few vectors as the set has.
+template <int kColumns>
+struct Row {
+  using D = hn::CappedTag < float, kColumns<16 ? kColumns : 16>;
+  static constexpr int kLanes = HWY_MAX_BYTES / 4 < kColumns ? HWY_MAX_BYTES / 4 : kColumns;
+  static constexpr int kVectors = kColumns / kLanes;
+};
+
+// So few columns that tiles would be mostly empty or, over a short depth, cost more than their products. Rows of C lie
+// without gaps, and the lanes behind a row are overwritten by the next one.
+template <int kColumns>
+void run_few_columns(const GemmTask& task) {
+  using R = Row<kColumns>;
+  using V = hn::Vec<typename R::D>;
+  const typename R::D d;
+  constexpr int kVectors = R::kVectors, kRows = HWY_MAX_BYTES >= 32 ? (kVectors == 1 ? 8 : 4) : 2;
+  alignas(64) float added[2][kColumns] = {};  // the bias; a row
+  if (task.bias)
+    for (int64_t j = 0; j < task.n; ++j) added[0][j] = task.bias[j];
+  const V alpha = hn::Set(d, task.alpha);
+  const auto rows = [&](const float* a, auto count, const auto& place) {
+    constexpr int kCount = count();
+    V x[kCount][kVectors];
+#pragma GCC unroll 8
+    for (int i = 0; i < kCount; ++i)
+#pragma GCC unroll 4
+      for (int v = 0; v < kVectors; ++v) x[i][v] = hn::Zero(d);
+    for (int64_t p = 0; p < task.k; ++p) {
+#pragma GCC unroll 4
+      for (int v = 0; v < kVectors; ++v) {
+        const V y = hn::LoadU(d, task.b + p * kGemmPanel + v * R::kLanes);
+#pragma GCC unroll 8
+        for (int i = 0; i < kCount; ++i) x[i][v] = hn::MulAdd(hn::Set(d, a[i * task.lda + p]), y, x[i][v]);
+      }
+    }
+#pragma GCC unroll 8
+    for (int i = 0; i < kCount; ++i)
+#pragma GCC unroll 4
+      for (int v = 0; v < kVectors; ++v)
+        hn::StoreU(hn::MulAdd(x[i][v], alpha, hn::LoadU(d, added[0] + v * R::kLanes)), d, place(i) + v * R::kLanes);
+  };
+  int64_t m = 0;
+  for (; (m + kRows - 1) * task.n + kColumns <= task.m * task.n; m += kRows) {
+    rows(task.a + m * task.lda, std::integral_constant<int, kRows>(), [&](int i) { return task.c + (m + i) * task.n; });
+  }
+  for (; m < task.m; ++m) {
+    rows(task.a + m * task.lda, std::integral_constant<int, 1>(), [&](int) { return added[1]; });
+    for (int64_t j = 0; j < task.n; ++j) task.c[m * task.n + j] = added[1][j];
+  }
+}
+
+// So short a depth that writing C is most of the work, which goes fastest from end to end.
+constexpr int kShallow = 4;
+
+template <int kDepth>
+void run_shallow(const GemmTask& task, FinishTile finish) {
+  alignas(64) static constexpr float kZeros[kGemmPanel] = {};
+  const FW alpha = set_wide(task.alpha);
+  const int64_t columns = task.n, bias_step = task.bias ? kGemmPanel : 0;
+  for (int64_t m = 0; m < task.m; ++m) {
+    FW a[kDepth];
+#pragma GCC unroll 4
+    for (int p = 0; p < kDepth; ++p) a[p] = set_wide(task.a[m * task.lda + p]);
+    const auto products = [&a](const float* b) {
+      FW x = a[0] * load_wide(b);
+#pragma GCC unroll 4
+      for (int p = 1; p < kDepth; ++p) x = fma8(a[p], load_wide(b + p * kGemmPanel), x);
+      return x;
+    };
+    const float *b = task.b, *bias = task.bias ? task.bias : kZeros;
+    float *c = task.c + m * task.ldc, *const row = c;
+    int64_t left = columns;
+    for (; left >= kGemmPanel; left -= kGemmPanel, c += kGemmPanel, b += kDepth * kGemmPanel, bias += bias_step)
+#pragma GCC unroll 2
+      for (int v = 0; v < kPanelVectors; ++v)
+        store_wide(c + v * kWide, fma8(products(b + v * kWide), alpha, load_wide(bias + v * kWide)));
+    for (int64_t j = 0; j < left; j += kWide) {
+      const int64_t rest = least(kWide, left - j);
+      store_part_wide(c + j, rest, fma8(products(b + j), alpha, load_part_wide(bias + j, rest, 0)));
+    }
+    if (finish)
+      finish(row, task.ldc, task.residual ? task.residual + m * task.ldr : nullptr, task.ldr, 1, columns,
+             task.epilogue);
+  }
+}
+
+void run_shallow(const GemmTask& whole, FinishTile finish) {
+  constexpr int64_t kFloats = 6 << 10;  // of B, which stay in L1 while the rows pass
+  const int64_t step = kFloats / whole.k / kGemmPanel * kGemmPanel;
+  GemmTask task = whole;
+  for (int64_t n = 0; n < whole.n; n += step) {
+    task.b = whole.b + n * whole.k;
+    task.c = whole.c + n;
+    task.bias = whole.bias ? whole.bias + n : nullptr;
+    task.residual = whole.residual ? whole.residual + n : nullptr;
+    task.n = least(step, whole.n - n);
+    if (task.k == 1) run_shallow<1>(task, finish);
+    if (task.k == 2) run_shallow<2>(task, finish);
+    if (task.k == 3) run_shallow<3>(task, finish);
+    if (task.k == 4) run_shallow<4>(task, finish);
+  }
+}
+
 void run(const GemmTask& task) {
   const FinishTile finish = choose_finish(task);
+  if (task.b != nullptr && task.plain_b == nullptr && task.residual != task.c) {
+    if (task.ldc == task.n && (task.n <= 8 || (task.n <= kGemmPanel && task.k <= 4 * kShallow))) {
+      task.n <= 4 ? run_few_columns<4>(task) : task.n <= 8 ? run_few_columns<8>(task) : run_few_columns<16>(task);
+      if (finish) finish(task.c, task.ldc, task.residual, task.ldr, task.m, task.n, task.epilogue);
+      return;
+    }
+    // Beginning a row costs what a few vectors do.
+    constexpr int64_t kLongRow = 256;
+    if (task.k > 0 && task.k <= kShallow && task.n > kGemmPanel && (task.k <= 2 || task.n >= kLongRow))
+      return run_shallow(task, finish);
+  }
+  if (task.plain_b != nullptr && task.column_stride == 1 && task.m == 1 && task.k * task.n >= kLargePlain &&
+      task.residual != task.c)
+    return run_one_row(task, finish);
   if (task.plain_b != nullptr)
     return task.column_stride == 1 ? run_blocks<PlainB>(task, task.plain_b, finish) : run_dots(task, finish);
   if (task.narrow_b == nullptr) return run_blocks<PackedB>(task, task.b, finish);

@@ -21,6 +21,7 @@ struct Problem {
   Activation activation;
   bool bias, residual, residual_after;
   float alpha;
+  int64_t gap = 5;  // between rows of C
 };
 
 void check(const GemmTable& table, const Problem& q, std::mt19937& random) {
@@ -30,10 +31,10 @@ void check(const GemmTable& table, const Problem& q, std::mt19937& random) {
     for (float& x : v) x = value(random);
     return v;
   };
-  const int64_t lda = q.k + 3, ldc = q.n + 5, ldr = q.n + 1;
+  const int64_t lda = q.k + 3, ldc = q.n + q.gap, ldr = q.n + 1;
   const auto a = fill(q.m * lda), b = fill(q.k * q.n), bias = fill(q.n), residual = fill(q.m * ldr);
   constexpr float kGuard = 12345.0f;
-  std::vector<float> c(q.m * ldc, kGuard);
+  std::vector<float> c(q.m * ldc + 8, kGuard);
   std::vector<float> packed(gemm_packed_floats(q.k, q.n) + 8, kGuard);
   const int64_t row_stride = q.trans_b ? 1 : q.n, column_stride = q.trans_b ? q.k : 1;
   table.pack(b.data(), row_stride, column_stride, q.k, q.n, 0, gemm_panels(q.n), packed.data());
@@ -66,6 +67,7 @@ void check(const GemmTable& table, const Problem& q, std::mt19937& random) {
       ASSERT_NEAR(plain[i], c[i], 2e-6 * (static_cast<double>(q.k) + 1))
           << "plain " << q.m << "x" << q.n << "x" << q.k << " at " << i;
   }
+  for (int64_t i = q.m * ldc; i < std::ssize(c); ++i) ASSERT_EQ(c[i], kGuard) << q.m << "x" << q.n << "x" << q.k;
   for (int64_t i = 0; i < q.m; ++i) {
     for (int64_t j = 0; j < ldc; ++j) {
       const float got = c[i * ldc + j];
@@ -96,6 +98,30 @@ TEST_P(Gemm, EdgesOfEveryBlock) {
       for (int64_t k : {1, 2, 5, 64, 511, 513, 1100})
         if (m * n * k < 2000000)
           check(table, {m, n, k, (m + n + k) % 2 == 0, Activation::kNone, true, false, false, 1}, random);
+}
+
+// Rows of C that touch: lanes behind a short row are the next one's, and none are behind the last.
+TEST_P(Gemm, FewColumnsWithoutGaps) {
+  const GemmTable& table = gemm_table_of(GetParam());
+  std::mt19937 random(4);
+  for (int64_t m : {1, 2, 7, 8, 9, 17, 40})
+    for (int64_t n : {1, 2, 3, 4, 5, 7, 8, 9})
+      for (int64_t k : {0, 1, 3, 4, 70}) {
+        const bool odd = (m + n + k) % 2 != 0;
+        check(table, {m, n, k, false, odd ? Activation::kRelu : Activation::kNone, m % 3 == 0, odd, false, 0.5f, 0},
+              random);
+      }
+}
+
+TEST_P(Gemm, OuterProducts) {
+  const GemmTable& table = gemm_table_of(GetParam());
+  std::mt19937 random(5);
+  for (int64_t m : {1, 5, 20})
+    for (int64_t n : {31, 32, 40, 200, 4097})
+      for (int64_t gap : {0, 3})
+        check(table,
+              {m, n, 1, n % 2 == 0, Activation::kSigmoid, m == 5, n % 2 != 0, m == 20, gap == 0 ? 1.0f : 0.5f, gap},
+              random);
 }
 
 // B in 16 bits is the same numbers: the product is that of the panels in 32 bits.

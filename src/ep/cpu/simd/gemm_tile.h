@@ -112,7 +112,7 @@ void product_tile(const Tile<B>& t) {
 #pragma GCC unroll 4
     for (int i = 0; i < kBases; ++i) ++a[i];
   }
-  if (t.last) {
+  if (t.last && (t.bias != nullptr || t.alpha != 1)) {
     const FW alpha = set_wide(t.alpha);
 #pragma GCC unroll 8
     for (int v = 0; v < kVectors; ++v) {

@@ -8,6 +8,7 @@ namespace tenon::cpu {
 
 enum class WideOp : uint8_t { kAdd, kSub, kMul, kMax, kMin, kEqual, kLess, kLessOrEqual, kGreater, kGreaterOrEqual };
 inline constexpr int kWideOpCount = static_cast<int>(WideOp::kGreaterOrEqual) + 1;
+inline constexpr int kWideNumberOpCount = static_cast<int>(WideOp::kMin) + 1;  // those that are no comparisons
 
 enum class RowFold : uint8_t { kSum, kMax, kMin };
 inline constexpr int kRowFoldCount = static_cast<int>(RowFold::kMin) + 1;
@@ -16,9 +17,21 @@ struct IntegerTable {
   // One value for each row of n contiguous ones. Sums wrap around.
   void (*rows32[kRowFoldCount])(const int32_t* x, int32_t* y, int64_t rows, int64_t n);
   void (*rows64[kRowFoldCount])(const int64_t* x, int64_t* y, int64_t rows, int64_t n);
-  // a and b have strides 0 or 1. y holds int64, or bytes of 0 and 1 for comparisons; it may be a or b.
-  void (*wide[kWideOpCount])(const int64_t* a, int64_t a_stride, const int64_t* b, int64_t b_stride, void* y,
-                             int64_t n);
+  // b has stride 0 or 1. y holds integers of the same size, or bytes of 0 and 1 for comparisons; it may be a or b.
+  // Integers wrap around.
+  void (*wide[kWideOpCount])(const int64_t* a, const int64_t* b, int64_t b_stride, void* y, int64_t n);
+  void (*wide32[kWideNumberOpCount])(const int32_t* a, const int32_t* b, int64_t b_stride, void* y, int64_t n);
+  // Comparisons of float32, from kEqual on, and And, Or, Xor of bytes that count as true unless they are 0. As above.
+  void (*compare_float[kWideOpCount - kWideNumberOpCount])(const float* a, const float* b, int64_t b_stride, void* y,
+                                                           int64_t n);
+  void (*logic[3])(const uint8_t* a, const uint8_t* b, int64_t b_stride, void* y, int64_t n);
+  // Quotients without their fractions; that of the lowest integer and -1 wraps to itself. False if some b is 0.
+  bool (*divide32)(const int32_t* a, const int32_t* b, int64_t b_stride, int32_t* y, int64_t n);
+  // a shifted by b to the left or to the right; a shift by the whole width or more leaves 0. y may be a or b.
+  void (*shift8)(const uint8_t* a, const uint8_t* b, bool left, uint8_t* y, int64_t n);
+  void (*shift16)(const uint16_t* a, const uint16_t* b, bool left, uint16_t* y, int64_t n);
+  void (*shift32)(const uint32_t* a, const uint32_t* b, bool left, uint32_t* y, int64_t n);
+  void (*shift64)(const uint64_t* a, const uint64_t* b, bool left, uint64_t* y, int64_t n);
   // The lowest integer has no magnitude or opposite but itself. y may be x.
   void (*abs32)(const int32_t* x, int32_t* y, int64_t n);
   void (*abs64)(const int64_t* x, int64_t* y, int64_t n);

@@ -5,19 +5,20 @@
 
 #include "ep/cpu/ops/loops.h"
 #include "ep/cpu/simd/f8.h"
+#include "ep/cpu/simd/pairs.h"
 
 namespace tenon::cpu::TENON_ISA_NAMESPACE {
 
 namespace {
 
-// Integers wrap around.
 inline int64_t wrapped(uint64_t x) { return static_cast<int64_t>(x); }
 
-template <WideOp kOp>
-inline auto apply(int64_t a, int64_t b) {
-  if constexpr (kOp == WideOp::kAdd) return wrapped(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
-  if constexpr (kOp == WideOp::kSub) return wrapped(static_cast<uint64_t>(a) - static_cast<uint64_t>(b));
-  if constexpr (kOp == WideOp::kMul) return wrapped(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
+template <WideOp kOp, typename T>
+inline auto apply(T a, T b) {
+  using U = std::make_unsigned_t<T>;
+  if constexpr (kOp == WideOp::kAdd) return static_cast<T>(static_cast<U>(a) + static_cast<U>(b));
+  if constexpr (kOp == WideOp::kSub) return static_cast<T>(static_cast<U>(a) - static_cast<U>(b));
+  if constexpr (kOp == WideOp::kMul) return static_cast<T>(static_cast<U>(a) * static_cast<U>(b));
   if constexpr (kOp == WideOp::kMax) return a > b ? a : b;
   if constexpr (kOp == WideOp::kMin) return a < b ? a : b;
   if constexpr (kOp == WideOp::kEqual) return static_cast<uint8_t>(a == b);
@@ -27,20 +28,53 @@ inline auto apply(int64_t a, int64_t b) {
   if constexpr (kOp == WideOp::kGreaterOrEqual) return static_cast<uint8_t>(a >= b);
 }
 
+template <WideOp kOp, typename T>
+void wide(const T* a, const T* b, int64_t b_stride, void* y, int64_t n) {
+  each_pair(a, b, b_stride, static_cast<decltype(apply<kOp, T>(0, 0))*>(y), n,
+            [](T l, T r) { return apply<kOp, T>(l, r); });
+}
+
 template <WideOp kOp>
-void wide(const int64_t* a, int64_t a_stride, const int64_t* b, int64_t b_stride, void* y, int64_t n) {
-  auto* const to = static_cast<decltype(apply<kOp>(0, 0))*>(y);
-  if (a_stride == 1 && b_stride == 1) {
-    TENON_INDEPENDENT_LOOP
-    for (int64_t i = 0; i < n; ++i) to[i] = apply<kOp>(a[i], b[i]);
-  } else if (a_stride == 1) {
-    const int64_t right = n > 0 ? b[0] : 0;
-    TENON_INDEPENDENT_LOOP
-    for (int64_t i = 0; i < n; ++i) to[i] = apply<kOp>(a[i], right);
-  } else {
-    const int64_t left = n > 0 ? a[0] : 0;
-    TENON_INDEPENDENT_LOOP
-    for (int64_t i = 0; i < n; ++i) to[i] = apply<kOp>(left, b[i]);  // both strides are 0 for one element only
+void compare_float(const float* a, const float* b, int64_t b_stride, void* y, int64_t n) {
+  each_pair(a, b, b_stride, static_cast<uint8_t*>(y), n, [](float l, float r) {
+    if constexpr (kOp == WideOp::kEqual) return static_cast<uint8_t>(l == r);
+    if constexpr (kOp == WideOp::kLess) return static_cast<uint8_t>(l < r);
+    if constexpr (kOp == WideOp::kLessOrEqual) return static_cast<uint8_t>(l <= r);
+    if constexpr (kOp == WideOp::kGreater) return static_cast<uint8_t>(l > r);
+    if constexpr (kOp == WideOp::kGreaterOrEqual) return static_cast<uint8_t>(l >= r);
+  });
+}
+
+template <char kOp>
+void logic(const uint8_t* a, const uint8_t* b, int64_t b_stride, void* y, int64_t n) {
+  each_pair(a, b, b_stride, static_cast<uint8_t*>(y), n, [](uint8_t l, uint8_t r) {
+    if constexpr (kOp == '&') return static_cast<uint8_t>((l < r ? l : r) != 0);
+    if constexpr (kOp == '|') return static_cast<uint8_t>((l | r) != 0);
+    if constexpr (kOp == '^') return static_cast<uint8_t>((l != 0) != (r != 0));
+  });
+}
+
+bool divide32(const int32_t* a, const int32_t* b, int64_t b_stride, int32_t* y, int64_t n) {
+  int32_t zeros = 0;
+  // A quotient of doubles is cut off to the same integer, and there are vectors of those.
+  each_pair(a, b, b_stride, y, n, [&](int32_t l, int32_t r) {
+    zeros |= r == 0 ? 1 : 0;
+    const double quotient = static_cast<double>(l) / static_cast<double>(r != 0 ? r : 1);
+    return static_cast<int32_t>(quotient == 2147483648.0 ? -2147483648.0 : quotient);
+  });
+  return zeros == 0;
+}
+
+template <typename T>
+void shift(const T* a, const T* b, bool left, T* y, int64_t n) {
+  // Wider numbers, of which what is left is cut off.
+  using W = std::conditional_t<sizeof(T) < 4, uint32_t, T>;
+  constexpr W kWidth = 8 * sizeof(T);
+  const W by_left = left ? kWidth - 1 : 0, by_right = left ? 0 : kWidth - 1;
+  TENON_INDEPENDENT_LOOP
+  for (int64_t i = 0; i < n; ++i) {
+    const W by = b[i];
+    y[i] = static_cast<T>(by < kWidth ? (W{a[i]} << (by & by_left)) >> (by & by_right) : 0);
   }
 }
 
@@ -240,9 +274,20 @@ extern const IntegerTable integer_table;
 const IntegerTable integer_table = {
     {&fold_rows<RowFold::kSum, int32_t>, &fold_rows<RowFold::kMax, int32_t>, &fold_rows<RowFold::kMin, int32_t>},
     {&fold_rows<RowFold::kSum, int64_t>, &fold_rows<RowFold::kMax, int64_t>, &fold_rows<RowFold::kMin, int64_t>},
-    {&wide<WideOp::kAdd>, &wide<WideOp::kSub>, &wide<WideOp::kMul>, &wide<WideOp::kMax>, &wide<WideOp::kMin>,
-     &wide<WideOp::kEqual>, &wide<WideOp::kLess>, &wide<WideOp::kLessOrEqual>, &wide<WideOp::kGreater>,
-     &wide<WideOp::kGreaterOrEqual>},
+    {&wide<WideOp::kAdd, int64_t>, &wide<WideOp::kSub, int64_t>, &wide<WideOp::kMul, int64_t>,
+     &wide<WideOp::kMax, int64_t>, &wide<WideOp::kMin, int64_t>, &wide<WideOp::kEqual, int64_t>,
+     &wide<WideOp::kLess, int64_t>, &wide<WideOp::kLessOrEqual, int64_t>, &wide<WideOp::kGreater, int64_t>,
+     &wide<WideOp::kGreaterOrEqual, int64_t>},
+    {&wide<WideOp::kAdd, int32_t>, &wide<WideOp::kSub, int32_t>, &wide<WideOp::kMul, int32_t>,
+     &wide<WideOp::kMax, int32_t>, &wide<WideOp::kMin, int32_t>},
+    {&compare_float<WideOp::kEqual>, &compare_float<WideOp::kLess>, &compare_float<WideOp::kLessOrEqual>,
+     &compare_float<WideOp::kGreater>, &compare_float<WideOp::kGreaterOrEqual>},
+    {&logic<'&'>, &logic<'|'>, &logic<'^'>},
+    &divide32,
+    &shift<uint8_t>,
+    &shift<uint16_t>,
+    &shift<uint32_t>,
+    &shift<uint64_t>,
     &magnitude<int32_t>,
     &magnitude<int64_t>,
     &negate<int32_t>,

@@ -96,6 +96,30 @@ void transpose8(const uint8_t* src, int64_t src_stride, uint8_t* dst, int64_t ds
                    [&](const uint8_t* from, uint8_t* to) { transpose_bytes<16>(from, src_stride, to, dst_stride); });
 }
 
+// Whole vectors of kBytes, of which the last one of x overlaps others.
+template <int kBytes>
+void repeat_vectors(const uint8_t* x, int64_t bytes, uint8_t* y, int64_t count) {
+  const hn::CappedTag<uint8_t, kBytes> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  constexpr int64_t kBlock = 4096;  // of y, where the next vector finds the cache lines that this one began
+  const int64_t together = bytes < kBlock ? kBlock / bytes : 1;
+  for (int64_t n; count > 0; count -= n, y += n * bytes) {
+    n = count < together ? count : together;
+    for (int64_t i = 0; i < bytes; i += lanes) {
+      const int64_t at = i + lanes <= bytes ? i : bytes - lanes;
+      const auto v = hn::LoadU(d, x + at);
+      uint8_t* to = y + at;
+      for (int64_t j = 0; j < n; ++j, to += bytes) hn::StoreU(v, d, to);
+    }
+  }
+}
+
+void repeat(const uint8_t* x, int64_t bytes, uint8_t* y, int64_t count) {
+  if (bytes >= 64) return repeat_vectors<64>(x, bytes, y, count);
+  if (bytes >= 32) return repeat_vectors<32>(x, bytes, y, count);
+  repeat_vectors<16>(x, bytes, y, count);
+}
+
 void fill(const uint8_t* pattern, uint8_t* y, int64_t n) {
   const hn::CappedTag<uint8_t, 64> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -135,7 +159,7 @@ void fill(const uint8_t* pattern, uint8_t* y, int64_t n) {
 }  // namespace
 
 extern const InterleaveTable interleave_table;
-const InterleaveTable interleave_table = {TENON_PIXELS(uint8_t), TENON_PIXELS(uint16_t), TENON_PIXELS(uint32_t),
-                                          &transpose8, &fill};
+const InterleaveTable interleave_table = {
+    TENON_PIXELS(uint8_t), TENON_PIXELS(uint16_t), TENON_PIXELS(uint32_t), &transpose8, &repeat, &fill};
 
 }  // namespace tenon::cpu::TENON_ISA_NAMESPACE

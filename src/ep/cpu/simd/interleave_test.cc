@@ -67,6 +67,17 @@ TEST_P(Interleave, PatternsFillWhateverLiesWhere) {
   }
 }
 
+TEST_P(Interleave, PatternsAreRepeated) {
+  for (int64_t bytes : {16, 17, 31, 32, 45, 63, 64, 65, 128, 200, 5000})
+    for (int64_t count : {1, 2, 7, 300}) {
+      std::vector<uint8_t> x(bytes), y(bytes * count + 1, 9);
+      for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<uint8_t>(i * 37 + 11);
+      interleave_table_of(GetParam()).repeat(x.data(), bytes, y.data(), count);
+      for (int64_t i = 0; i < bytes * count; ++i) ASSERT_EQ(y[i], x[i % bytes]) << bytes << " times " << count;
+      ASSERT_EQ(y.back(), 9);
+    }
+}
+
 INSTANTIATE_TEST_SUITE_P(Isas, Interleave, testing::ValuesIn(testable_isas()),
                          [](const auto& info) { return isa_name(info.param); });
 

@@ -7,11 +7,12 @@ namespace tenon::cpu {
 
 struct LineTable {
   // Running sums of n lines beside each other, whose elements are `step` apart (negative: from the last one on). y has
-  // them rounded to float32, or where `exclusive` those before.
+  // them, those of float32 rounded from more exact ones, or where `exclusive` those before. Integers wrap around. x and
+  // y do not overlap.
   void (*running_sum)(const float* x, float* y, int64_t length, int64_t step, int64_t n, bool exclusive);
-  // y = a + b; integers wrap around. y may be a or b.
-  void (*add_i32)(const int32_t* a, const int32_t* b, int32_t* y, int64_t n);
-  void (*add_i64)(const int64_t* a, const int64_t* b, int64_t* y, int64_t n);
+  void (*running_sum_f64)(const double* x, double* y, int64_t length, int64_t step, int64_t n, bool exclusive);
+  void (*running_sum_i32)(const int32_t* x, int32_t* y, int64_t length, int64_t step, int64_t n, bool exclusive);
+  void (*running_sum_i64)(const int64_t* x, int64_t* y, int64_t length, int64_t step, int64_t n, bool exclusive);
   // y[r][i] += x[r][i] for r < rows, i < n, with x_stride and y_stride between rows.
   void (*add_rows)(const float* x, int64_t x_stride, float* y, int64_t y_stride, int64_t rows, int64_t n);
   // y[i] = bias + the sum of factors[t] * x[offsets[t] + i] over t < taps, i < n. Reads up to 15 floats beyond the

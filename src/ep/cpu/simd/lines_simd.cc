@@ -1,6 +1,7 @@
 #include "ep/cpu/simd/lines.h"
 
 #include <algorithm>
+#include <type_traits>
 
 #include "ep/cpu/ops/loops.h"
 #include "ep/cpu/simd/nearest.h"
@@ -10,52 +11,111 @@ namespace tenon::cpu::TENON_ISA_NAMESPACE {
 
 namespace {
 
-// kVectors vectors of lines. What rounding takes from a sum is subtracted from its next element (Kahan's summation),
-// which takes half the time of sums in double.
-template <int kVectors, bool kExclusive>
-void running_block(const float* x, float* y, int64_t length, int64_t step) {
-  const DF32 f;
-  VF32 sums[kVectors], lost[kVectors];
-  for (int j = 0; j < kVectors; ++j) sums[j] = lost[j] = hn::Zero(f);
+template <typename T>
+using LineTag = hn::CappedTag<T, 64 / sizeof(T)>;
+
+// kVectors vectors of lines, of which the last one has `count`. What rounding takes from a sum of float32 is subtracted
+// from its next element (Kahan's summation), which takes half the time of sums in double.
+template <typename T, int kVectors>
+void running_block(const T* x, T* y, int64_t length, int64_t step, int64_t count) {
+  const LineTag<T> d;
+  using V = hn::Vec<LineTag<T>>;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+#if HWY_MAX_BYTES >= 64
+  const auto mask = hn::FirstN(d, static_cast<size_t>(count));
+  const auto load = [&](const T* p) { return kVectors == 1 ? hn::MaskedLoad(mask, d, p) : hn::LoadU(d, p); };
+  const auto store = [&](V v, T* p) { kVectors == 1 ? hn::BlendedStore(v, mask, d, p) : hn::StoreU(v, d, p); };
+#else
+  (void)count;
+  const auto load = [&](const T* p) { return hn::LoadU(d, p); };
+  const auto store = [&](V v, T* p) { hn::StoreU(v, d, p); };
+#endif
+  V sums[kVectors], lost[kVectors];
+  for (int j = 0; j < kVectors; ++j) sums[j] = lost[j] = hn::Zero(d);
   for (int64_t k = 0; k < length; ++k, x += step, y += step) {
     for (int j = 0; j < kVectors; ++j) {
-      const VF32 before = sums[j], added = hn::Sub(hn::LoadU(f, x + j * kLanes), lost[j]);
-      sums[j] = hn::Add(before, added);
-      const VF32 rest = hn::Sub(hn::Sub(sums[j], before), added);
-      // Once a sum is infinite or NaN there is no rest.
-      lost[j] = hn::IfThenElseZero(hn::IsFinite(rest), rest);
-      hn::StoreU(kExclusive ? before : sums[j], f, y + j * kLanes);
+      if constexpr (std::is_same_v<T, float>) {
+        const V before = sums[j], added = hn::Sub(load(x + j * lanes), lost[j]);
+        sums[j] = hn::Add(before, added);
+        const V rest = hn::Sub(hn::Sub(sums[j], before), added);
+        // Once a sum is infinite or NaN there is no rest.
+        lost[j] = hn::IfThenElseZero(hn::IsFinite(rest), rest);
+      } else {
+        sums[j] = hn::Add(sums[j], load(x + j * lanes));
+      }
+      store(sums[j], y + j * lanes);
     }
   }
 }
 
-template <bool kExclusive>
-void running_sum_as(const float* x, float* y, int64_t length, int64_t step, int64_t n) {
+// The same for float32 by sums in double, 8 lines or fewer with 512 bits: where few vectors go side by side, each of
+// the steps above would wait for the one before it.
+void running_doubles(const float* x, float* y, int64_t length, int64_t step, int64_t count) {
+  const LineTag<double> d;
+  const hn::Rebind<float, LineTag<double>> f;
+#if HWY_MAX_BYTES >= 64
+  const auto mask = hn::FirstN(f, static_cast<size_t>(count));
+#else
+  (void)count;
+#endif
+  auto sum = hn::Zero(d);
+  for (int64_t k = 0; k < length; ++k, x += step, y += step) {
+#if HWY_MAX_BYTES >= 64
+    sum = hn::Add(sum, hn::PromoteTo(d, hn::MaskedLoad(mask, f, x)));
+    hn::BlendedStore(hn::DemoteTo(f, sum), mask, f, y);
+#else
+    sum = hn::Add(sum, hn::PromoteTo(d, hn::LoadU(f, x)));
+    hn::StoreU(hn::DemoteTo(f, sum), f, y);
+#endif
+  }
+}
+
+template <typename T>
+void running_sum(const T* x, T* y, int64_t length, int64_t step, int64_t n, bool exclusive) {
+  if (exclusive && length > 0) {
+    for (int64_t i = 0; i < n; ++i) y[i] = T(0);
+    y += step;
+    --length;
+  }
   constexpr int kVectors = 4;
-  int64_t i = 0;
-  for (; i + kVectors * kLanes <= n; i += kVectors * kLanes)
-    running_block<kVectors, kExclusive>(x + i, y + i, length, step);
-  for (; i + kLanes <= n; i += kLanes) running_block<1, kExclusive>(x + i, y + i, length, step);
-  for (; i < n; ++i) {
-    float sum = 0, lost = 0;
-    for (int64_t k = 0, at = i; k < length; ++k, at += step) {
-      const float before = sum, added = x[at] - lost;
-      sum = before + added;
-      lost = (sum - before) - added;
-      if (!__builtin_isfinite(lost)) lost = 0;
-      y[at] = kExclusive ? before : sum;
+  constexpr bool kDoubles = std::is_same_v<T, float>;
+  const auto whole = static_cast<int64_t>(hn::Lanes(LineTag<T>())), lanes = kDoubles ? whole / 2 : whole;
+  const auto run_one = [&](int64_t at, int64_t count) {
+    if constexpr (kDoubles) {
+      running_doubles(x + at, y + at, length, step, count);
+    } else {
+      running_block<T, 1>(x + at, y + at, length, step, count);
+    }
+  };
+  if constexpr (!kDoubles) {
+    // Whole rows: those of many lines may be so far apart that few of their cache lines fit at a time.
+    if (n >= kVectors * whole && length > 0) {
+      const LineTag<T> d;
+      for (int64_t i = 0; i < n; ++i) y[i] = x[i];
+      for (int64_t k = 1; k < length; ++k) {
+        x += step;
+        y += step;
+        for (int64_t i = 0; i < n; i += whole) {
+          const int64_t at = i + whole <= n ? i : n - whole;
+          hn::StoreU(hn::Add(hn::LoadU(d, y - step + at), hn::LoadU(d, x + at)), d, y + at);
+        }
+      }
+      return;
     }
   }
-}
-
-void running_sum(const float* x, float* y, int64_t length, int64_t step, int64_t n, bool exclusive) {
-  exclusive ? running_sum_as<true>(x, y, length, step, n) : running_sum_as<false>(x, y, length, step, n);
-}
-
-template <typename T, typename U>
-void add(const T* a, const T* b, T* y, int64_t n) {
-  TENON_INDEPENDENT_LOOP
-  for (int64_t i = 0; i < n; ++i) y[i] = static_cast<T>(static_cast<U>(a[i]) + static_cast<U>(b[i]));
+  int64_t i = 0;
+  for (; kDoubles && i + kVectors * whole <= n; i += kVectors * whole)
+    running_block<T, kVectors>(x + i, y + i, length, step, whole);
+  for (; i + lanes <= n; i += lanes) run_one(i, lanes);
+  if (i == n) return;
+  if (HWY_MAX_BYTES >= 64) return run_one(i, n - i);
+  // The last vector overlaps the one before it.
+  if (n >= lanes) return run_one(n - lanes, lanes);
+  for (; i < n; ++i) {
+    using A = std::conditional_t<std::is_floating_point_v<T>, double, uint64_t>;
+    A sum = 0;
+    for (int64_t k = 0, at = i; k < length; ++k, at += step) y[at] = static_cast<T>(sum += static_cast<A>(x[at]));
+  }
 }
 
 void add_rows(const float* x, int64_t x_stride, float* y, int64_t y_stride, int64_t rows, int64_t n) {
@@ -218,6 +278,14 @@ float squares(const float* x, int64_t n, float mean) {
     const VF32 d = hn::Sub(hn::LoadU(f, x + i), centre);
     sums[0] = hn::MulAdd(d, d, sums[0]);
   }
+#if HWY_MAX_BYTES >= 32
+  if (i < n) {
+    const auto first = hn::FirstN(f, static_cast<size_t>(n - i));
+    const VF32 d = hn::IfThenElseZero(first, hn::Sub(hn::MaskedLoad(first, f, x + i), centre));
+    sums[1] = hn::MulAdd(d, d, sums[1]);
+    i = n;
+  }
+#endif
   float result = hn::GetLane(hn::SumOfLanes(f, hn::Add(hn::Add(sums[0], sums[1]), hn::Add(sums[2], sums[3]))));
   for (; i < n; ++i) result += (x[i] - mean) * (x[i] - mean);
   return result;
@@ -226,8 +294,15 @@ float squares(const float* x, int64_t n, float mean) {
 void standardise(const float* x, float* y, int64_t n, float mean, float factor, float offset) {
   const DF32 f;
   const VF32 m = hn::Set(f, mean), s = hn::Set(f, factor), o = hn::Set(f, offset);
+  const auto at = [&](int64_t i) { return hn::MulAdd(hn::Sub(hn::LoadU(f, x + i), m), s, o); };
   int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) hn::StoreU(hn::MulAdd(hn::Sub(hn::LoadU(f, x + i), m), s, o), f, y + i);
+  if (n >= kLanes) {
+    // Overlaps the vector before it, which may take the place of what it reads.
+    const VF32 last = at(n - kLanes);
+    for (; i + kLanes <= n; i += kLanes) hn::StoreU(at(i), f, y + i);
+    hn::StoreU(last, f, y + n - kLanes);
+    return;
+  }
   for (; i < n; ++i) y[i] = (x[i] - mean) * factor + offset;
 }
 
@@ -285,9 +360,10 @@ void twice(const void* x, int64_t n, int64_t rows, void* y) {
 }  // namespace
 
 extern const LineTable line_table;
-const LineTable line_table = {&running_sum,
-                              &add<int32_t, uint32_t>,
-                              &add<int64_t, uint64_t>,
+const LineTable line_table = {&running_sum<float>,
+                              &running_sum<double>,
+                              &running_sum<int32_t>,
+                              &running_sum<int64_t>,
                               &add_rows,
                               &weighted_sum,
                               &arg_columns,

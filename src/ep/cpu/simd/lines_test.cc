@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <limits>
+#include <type_traits>
 #include <vector>
 
 #include "ep/cpu/simd/test_tables.h"
@@ -52,14 +53,32 @@ TEST_P(Lines, RunningSumsOfInfinitiesAndNaN) {
   }
 }
 
-TEST_P(Lines, IntegersWrapAround) {
+template <typename T, typename Sum>
+void expect_running_sums(const Sum& sum) {
+  constexpr int64_t kLength = 5;
+  for (int64_t n : {1, 3, 7, 8, 15, 16, 17, 33, 100})
+    for (bool exclusive : {false, true}) {
+      std::vector<T> x(kLength * n), y(kLength * n + 1, T(77));
+      for (int64_t i = 0; i < std::ssize(x); ++i) x[i] = static_cast<T>(i * 37 % 101 - 50);
+      if (std::is_integral_v<T>) x[0] = std::numeric_limits<T>::max(), x[n] = 2;
+      sum(x.data(), y.data(), kLength, n, n, exclusive);
+      for (int64_t i = 0; i < n; ++i) {
+        std::conditional_t<std::is_integral_v<T>, uint64_t, double> total = 0;
+        for (int64_t k = 0; k < kLength; ++k) {
+          const auto before = total;
+          total += static_cast<decltype(total)>(x[k * n + i]);
+          EXPECT_EQ(y[k * n + i], static_cast<T>(exclusive ? before : total)) << "line " << i << " of " << n;
+        }
+      }
+      EXPECT_EQ(y.back(), T(77));
+    }
+}
+
+TEST_P(Lines, RunningSumsOfOtherTypes) {
   const LineTable& table = line_table_of(GetParam());
-  std::vector<int32_t> a(37, INT32_MAX), b(37, 2);
-  table.add_i32(a.data(), b.data(), a.data(), 37);
-  for (int32_t sum : a) EXPECT_EQ(sum, INT32_MIN + 1);
-  std::vector<int64_t> c(37, INT64_MAX), d(37, 2);
-  table.add_i64(c.data(), d.data(), d.data(), 37);
-  for (int64_t sum : d) EXPECT_EQ(sum, INT64_MIN + 1);
+  expect_running_sums<double>(table.running_sum_f64);
+  expect_running_sums<int32_t>(table.running_sum_i32);
+  expect_running_sums<int64_t>(table.running_sum_i64);
 }
 
 TEST_P(Lines, AddsRowsAndNothingBesideThem) {

@@ -88,15 +88,28 @@ void fold(const PoolTaps<T>& t) {
   }
 }
 
-void divide(float* y, const float* columns, const float* by_row, int64_t rows, int64_t n) {
-  const DF32 f;
-  for (int64_t r = 0; r < rows; ++r, y += n) {
-    const VF32 row = hn::Set(f, by_row[r]);
-    int64_t i = 0;
-    for (; i + kLanes <= n; i += kLanes)
-      hn::StoreU(hn::Div(hn::LoadU(f, y + i), hn::Mul(hn::LoadU(f, columns + i), row)), f, y + i);
-    for (; i < n; ++i) y[i] /= columns[i] * by_row[r];
+// Whole vectors of kLength numbers, of which the last one overlaps others.
+template <size_t kLength>
+void divide_row(float* y, const float* columns, float row, int64_t n) {
+  const hn::CappedTag<float, kLength> f;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(f));
+  if constexpr (kLength > 4) {
+    if (n < lanes) return divide_row<kLength / 2>(y, columns, row, n);
   }
+  const auto factor = hn::Set(f, row);
+  const auto at = [&](int64_t i) { return hn::Div(hn::LoadU(f, y + i), hn::Mul(hn::LoadU(f, columns + i), factor)); };
+  int64_t i = 0;
+  if (n >= lanes) {
+    const auto last = at(n - lanes);  // before what it overlaps is divided
+    for (; i + lanes <= n; i += lanes) hn::StoreU(at(i), f, y + i);
+    hn::StoreU(last, f, y + n - lanes);
+    return;
+  }
+  for (; i < n; ++i) y[i] /= columns[i] * row;
+}
+
+void divide(float* y, const float* columns, const float* by_row, int64_t rows, int64_t n) {
+  for (int64_t r = 0; r < rows; ++r, y += n) divide_row<16>(y, columns, by_row[r], n);
 }
 
 // Of a maximum and its place, the next tap takes the place if it is larger, or the first NaN.

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include "ep/cpu/simd/test_tables.h"
@@ -84,11 +85,23 @@ TEST_P(Pool, TheFirstOfEqualOnesAndTheFirstNaNGiveThePlace) {
 }
 
 TEST_P(Pool, DividesByTheProductOfRowAndColumn) {
-  std::vector<float> y(3 * 19, 12.0f), columns(19, 2.0f);
-  const std::vector<float> by_row = {1, 2, 3};
-  columns[18] = 4;
-  pool_table_of(GetParam()).divide(y.data(), columns.data(), by_row.data(), 3, 19);
-  for (int i = 0; i < 3 * 19; ++i) ASSERT_EQ(y[i], 12.0f / (columns[i % 19] * by_row[i / 19]));
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  for (const int64_t n : {1, 3, 4, 7, 8, 15, 16, 19, 33}) {
+    std::vector<float> y(3 * n + 1), columns(n, 3.0f);
+    const std::vector<float> by_row = {1, 2, 3};
+    columns[n - 1] = 2;
+    for (int64_t i = 0; i <= 3 * n; ++i) y[i] = static_cast<float>(i * i) - 40;
+    y[n] = -kInfinity;
+    y[2 * n] = NAN;
+    const std::vector<float> x = y;
+    pool_table_of(GetParam()).divide(y.data(), columns.data(), by_row.data(), 3, n);
+    for (int64_t i = 0; i < 3 * n; ++i) {
+      if (i == 2 * n) continue;
+      ASSERT_EQ(y[i], x[i] / (columns[i % n] * by_row[i / n])) << n;
+    }
+    EXPECT_TRUE(std::isnan(y[2 * n]));
+    ASSERT_EQ(y[3 * n], x[3 * n]);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Isas, Pool, testing::ValuesIn(testable_isas()),

@@ -11,6 +11,7 @@
 #include "base/checked.h"
 #include "ep/cpu/ops/conv/plain.h"
 #include "ep/cpu/ops/conv/support.h"
+#include "ep/cpu/ops/moves/copy.h"
 #include "ep/cpu/ops/vector_kernel.h"
 #include "ep/cpu/simd/blocked.h"
 #include "ep/cpu/simd/gemm.h"
@@ -23,7 +24,7 @@ namespace {
 constexpr int64_t kMostColumns = int64_t{1} << 17, kMostOutputs = 512;
 // Floats of columns that are so few that reading them again for every few rows costs little, and of the outputs of
 // those rows, which are finished in the first cache.
-constexpr int64_t kFewColumns = 8192, kFinishedTogether = 4096;
+constexpr int64_t kFewColumns = 32768, kFinishedTogether = 4096;
 // Columns of one panel, at most: a kernel beyond that is left to the reference kernel.
 constexpr int64_t kLongestColumn = int64_t{1} << 20;
 
@@ -109,6 +110,10 @@ class ConvColumns final : public Kernel {
 
   // The product's right side in panels: one row for each channel and tap, one column for each output.
   void fill(const float* x, int64_t first, int64_t outputs, float* columns) const {
+    const WindowAxis& last_axis = conv_.window.axes.back();
+    constexpr int64_t kFewestTaps = 4;  // of a transposition
+    if (conv_.window.axes.size() == 1 && last_axis.stride > 1 && last_axis.dilation == 1 && taps_ >= kFewestTaps)
+      return fill_windows(x, last_axis, first, outputs, columns);
     float* const line = columns + depth_ * tile_;
     const int64_t panels = gemm_panels(outputs);
     std::fill_n(line, panels * kGemmPanel, 0.0f);
@@ -116,6 +121,30 @@ class ConvColumns final : public Kernel {
       read_line(x + k / taps_ * in_count_, k % taps_, first, outputs, line);
       for (int64_t panel = 0; panel < panels; ++panel)
         std::memcpy(columns + (panel * depth_ + k) * kGemmPanel, line + panel * kGemmPanel, kGemmPanel * sizeof(float));
+    }
+  }
+
+  // The same for steps along a single axis, where the windows of neighbouring outputs are rows of a matrix whose
+  // columns are wanted.
+  void fill_windows(const float* x, const WindowAxis& axis, int64_t first, int64_t outputs, float* columns) const {
+    for (int64_t j = 0; j < outputs; j += kGemmPanel, columns += depth_ * kGemmPanel) {
+      const int64_t begin = (first + j) * axis.stride - axis.pad_begin;
+      const bool inside =
+          outputs - j >= kGemmPanel && begin >= 0 && begin + (kGemmPanel - 1) * axis.stride + axis.kernel <= axis.in;
+      for (int64_t k = 0; k < depth_; k += taps_) {
+        const float* const from = x + k / taps_ * in_count_ + begin;
+        float* const to = columns + k * kGemmPanel;
+        if (inside) {
+          transpose(sizeof(float), from, axis.stride, to, kGemmPanel, kGemmPanel, taps_);
+          continue;
+        }
+        for (int64_t t = 0; t < taps_; ++t) {
+          for (int64_t i = 0; i < kGemmPanel; ++i) {
+            const int64_t at = begin + i * axis.stride + t;
+            to[t * kGemmPanel + i] = at >= 0 && at < axis.in && j + i < outputs ? from[i * axis.stride + t] : 0.0f;
+          }
+        }
+      }
     }
   }
 

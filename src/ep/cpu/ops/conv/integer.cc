@@ -1,9 +1,13 @@
 // Weights are A of the product, pixels are columns of B: panels are packed from a copy of X with padding, whose rows
 // lie so that each tap of neighbouring pixels is a run of bytes. A stride splits the copy into planes, one for each
 // remainder of the coordinates. Columns between the rows of Y, and rows between its slices, are computed and dropped.
+// Depthwise convolutions that take every second column keep both columns side by side: pairs of taps are multiplied as
+// they lie.
 #include "ep/cpu/ops/conv/integer.h"
 
 #include <algorithm>
+#include <array>
+#include <cstring>
 
 #include "base/checked.h"
 #include "ep/cpu/ops/conv/support.h"
@@ -55,8 +59,10 @@ Operands operands_of(const KernelNode& node) {
 // The copy of X: for each channel its planes, for each plane `slices` x `rows` x `columns` bytes.
 struct Copy {
   int64_t slices = 0, rows = 0, columns = 0;
-  int64_t channel = 0;  // bytes of a channel
-  int64_t bytes = 0;    // of all images, and what panels read behind them
+  int64_t column_planes = 1;  // by the remainder of the column
+  int64_t row_bytes = 0;      // of a plane
+  int64_t channel = 0;        // bytes of a channel
+  int64_t bytes = 0;          // of all images, and what panels read behind them
 };
 
 class IntegerConvKernel final : public Kernel {
@@ -81,6 +87,11 @@ class IntegerConvKernel final : public Kernel {
   // Errors: sizes that overflow.
   Status prepare() {
     depth_ = conv_.group_channels() * conv_.window.kernel_count();
+    const bool bounds = epilogue_.activation == Activation::kNone || epilogue_.activation == Activation::kRelu ||
+                        epilogue_.activation == Activation::kClip;
+    depthwise_ = conv_.depthwise() && o_.scaled && o_.y_scale != kNoInput && is_byte(y_type_) && bounds &&
+                 o_.residual == kNoInput && o_.table == kNoInput && depth_ <= kMostDepthwiseTaps;
+    in_pairs_ = depthwise_ && w_.stride == 2 && w_.dilation == 1;
     copy_.slices = (d_.out - 1) + (d_.reach() + d_.stride - 1) / d_.stride;
     copy_.rows = (h_.out - 1) + (h_.reach() + h_.stride - 1) / h_.stride;
     copy_.columns = (w_.out - 1) + (w_.reach() + w_.stride - 1) / w_.stride;
@@ -95,19 +106,21 @@ class IntegerConvKernel final : public Kernel {
     copy_.bytes = *bytes + 2 * kColumns;
     columns_ = ((d_.out - 1) * copy_.rows + h_.out - 1) * copy_.columns + w_.out;
     slot_bytes_ = round_up(int8_packed_bytes(depth_, kColumns) + kColumns * 4 + *slot, 64);
-    const int64_t planes = d_.stride * h_.stride * w_.stride;
+    copy_.column_planes = in_pairs_ ? 1 : w_.stride;
+    copy_.row_bytes = copy_.columns * w_.stride / copy_.column_planes;
+    const int64_t planes = d_.stride * h_.stride * copy_.column_planes;
     for (int64_t tap = 0; tap < depth_; ++tap) {
       const int64_t row = tap / w_.kernel, slice = row / h_.kernel, c = slice / d_.kernel;
       const int64_t x = tap % w_.kernel * w_.dilation, y = row % h_.kernel * h_.dilation,
                     z = slice % d_.kernel * d_.dilation;
-      const int64_t plane = c * planes + (z % d_.stride * h_.stride + y % h_.stride) * w_.stride + x % w_.stride;
-      offsets_.push_back(((plane * copy_.slices + z / d_.stride) * copy_.rows + y / h_.stride) * copy_.columns +
-                         x / w_.stride);
+      if (in_pairs_ && x % 2 != 0) continue;
+      const int64_t plane =
+          c * planes + (z % d_.stride * h_.stride + y % h_.stride) * copy_.column_planes + x % copy_.column_planes;
+      offsets_.push_back(((plane * copy_.slices + z / d_.stride) * copy_.rows + y / h_.stride) * copy_.row_bytes +
+                         x / copy_.column_planes);
     }
-    const bool bounds = epilogue_.activation == Activation::kNone || epilogue_.activation == Activation::kRelu ||
-                        epilogue_.activation == Activation::kClip;
-    depthwise_ = conv_.depthwise() && o_.scaled && o_.y_scale != kNoInput && is_byte(y_type_) && bounds &&
-                 o_.residual == kNoInput && o_.table == kNoInput && depth_ <= kMostDepthwiseTaps;
+    if (depthwise_ && depth_ > 0)
+      offsets_.push_back(offsets_.back());  // for a weight of 0 behind an odd number of taps
     return {};
   }
 
@@ -166,13 +179,27 @@ class IntegerConvKernel final : public Kernel {
                                });
   }
 
-  // Borders are a few bytes, for which a call would take longer than they do.
-  static void fill_border(uint8_t* to, int64_t n, uint8_t value) {
-    constexpr int64_t kFew = 8;
-    if (n > kFew) {
-      std::memset(to, value, static_cast<size_t>(n));
+  // Rows of small maps are a few bytes, for which a call would take longer than they do.
+  static void copy_row(const uint8_t* from, int64_t n, uint8_t* to) {
+    // Two parts that overlap.
+    const auto twice = [&](auto part) {
+      constexpr auto kPart = static_cast<int64_t>(sizeof part);
+      decltype(part) last;
+      std::memcpy(&part, from, sizeof part);
+      std::memcpy(&last, from + n - kPart, sizeof last);
+      std::memcpy(to, &part, sizeof part);
+      std::memcpy(to + n - kPart, &last, sizeof last);
+    };
+    if (n > 32) {
+      std::memcpy(to, from, static_cast<size_t>(n));
+    } else if (n >= 16) {
+      twice(std::array<uint64_t, 2>{});
+    } else if (n >= 8) {
+      twice(uint64_t{});
+    } else if (n >= 4) {
+      twice(uint32_t{});
     } else {
-      for (int64_t i = 0; i < n; ++i) to[i] = value;
+      for (int64_t i = 0; i < n; ++i) to[i] = from[i];
     }
   }
 
@@ -197,30 +224,29 @@ class IntegerConvKernel final : public Kernel {
   }
 
   void copy_channel(const uint8_t* x, uint8_t zero, uint8_t* to) const {
-    for (int64_t plane = 0; plane < d_.stride * h_.stride; ++plane) {
-      const int64_t pz = plane / h_.stride, py = plane % h_.stride;
-      for (int64_t px = 0; px < w_.stride; ++px) {
-        // Column c of this plane is column c * stride + px - pad of X.
+    // Borders row by row would take longer.
+    std::memset(to, zero, static_cast<size_t>(copy_.channel));
+    const WindowAxis d = d_, h = h_;
+    const int64_t step = copy_.column_planes, columns = copy_.row_bytes, width = w_.in, rows = copy_.rows;
+    for (int64_t plane = 0; plane < d.stride * h.stride; ++plane) {
+      const int64_t pz = plane / h.stride - d.pad_begin, py = plane % h.stride - h.pad_begin;
+      for (int64_t px = 0; px < step; ++px) {
+        // Column c of this plane is column c * step + px - pad of X.
         const int64_t shift = w_.pad_begin - px;
-        const int64_t first =
-            std::clamp<int64_t>(shift <= 0 ? 0 : (shift + w_.stride - 1) / w_.stride, 0, copy_.columns);
-        const int64_t behind = w_.in + shift <= 0 ? 0 : (w_.in + shift + w_.stride - 1) / w_.stride;
-        const int64_t last = std::clamp<int64_t>(behind, first, copy_.columns);
-        for (int64_t r = 0; r < copy_.slices * copy_.rows; ++r, to += copy_.columns) {
-          const int64_t z = r / copy_.rows * d_.stride + pz - d_.pad_begin;
-          const int64_t y = r % copy_.rows * h_.stride + py - h_.pad_begin;
-          if (z < 0 || z >= d_.in || y < 0 || y >= h_.in) {
-            std::memset(to, zero, static_cast<size_t>(copy_.columns));
-            continue;
+        const int64_t first = std::clamp<int64_t>(shift <= 0 ? 0 : (shift + step - 1) / step, 0, columns);
+        const int64_t behind = width + shift <= 0 ? 0 : (width + shift + step - 1) / step;
+        const int64_t count = std::clamp<int64_t>(behind, first, columns) - first;
+        for (int64_t slice = 0, z = pz; slice < copy_.slices; ++slice, z += d.stride, to += rows * columns) {
+          if (z < 0 || z >= d.in) continue;
+          const uint8_t* const from = x + z * h.in * width - shift + first * step;
+          for (int64_t r = 0, y = py; r < rows; ++r, y += h.stride) {
+            if (y < 0 || y >= h.in) continue;
+            if (step == 1) {
+              copy_row(from + y * width, count, to + r * columns + first);
+            } else {
+              take_every(from + y * width, step, count, to + r * columns + first);
+            }
           }
-          const uint8_t* const row = x + (z * h_.in + y) * w_.in - shift;
-          fill_border(to, first, zero);
-          if (w_.stride == 1) {
-            std::memcpy(to + first, row + first, static_cast<size_t>(last - first));
-          } else {
-            take_every(row + first * w_.stride, w_.stride, last - first, to + first);
-          }
-          fill_border(to + last, copy_.columns - last, zero);
         }
       }
     }
@@ -278,10 +304,10 @@ class IntegerConvKernel final : public Kernel {
       auto* const line = reinterpret_cast<uint8_t*>(claim.floats());
       for (int64_t i = begin; i < end; ++i) {
         run_channel(context, copy + i * copy_.channel, i % conv_.channels, line);
-        uint8_t* const y = context.output<uint8_t>(0) + i * pixels_;
-        each_run(0, columns_, [&](int64_t at, int64_t pixel, int64_t length) {
-          std::memcpy(y + pixel, line + at, static_cast<size_t>(length));
-        });
+        uint8_t* y = context.output<uint8_t>(0) + i * pixels_;
+        for (int64_t z = 0; z < d_.out; ++z)
+          for (int64_t row = 0; row < h_.out; ++row, y += w_.out)
+            copy_row(line + (z * copy_.rows + row) * copy_.columns, w_.out, y);
       }
     });
   }
@@ -292,17 +318,21 @@ class IntegerConvKernel final : public Kernel {
     const bool y_signed = y_type_ == DataType::kInt8;
     const float y_scale = *context.input<float>(o_.y_scale);
     const auto* const w = context.input<uint8_t>(o_.w) + channel * depth_;
-    int16_t weights[kMostDepthwiseTaps];
+    int16_t weights[2 * kMostDepthwiseTaps];
     int32_t sum = 0;
+    int64_t taps = 0;
     for (int64_t t = 0; t < depth_; ++t) {
-      weights[t] = static_cast<int16_t>((w_signed_ ? static_cast<int8_t>(w[t]) : w[t]) - w_zero);
-      sum += weights[t];
+      weights[taps] = static_cast<int16_t>((w_signed_ ? static_cast<int8_t>(w[t]) : w[t]) - w_zero);
+      sum += weights[taps++];
+      // A pair ends with its row, or with the window.
+      if (taps % 2 != 0 && (t + 1) % (in_pairs_ ? w_.kernel : depth_) == 0) weights[taps++] = 0;
     }
     DepthwiseBytesTask task{.x = x,
+                            .in_pairs = in_pairs_,
                             .x_flip = static_cast<uint8_t>(x_signed_ ? 0x80 : 0),
                             .offsets = offsets_.data(),
                             .weights = weights,
-                            .taps = depth_,
+                            .taps = taps,
                             .term = -x_zero * sum,
                             .zero = integer_zero(context.input<uint8_t>(o_.y_zero), y_signed, 0) + (y_signed ? 128 : 0),
                             .y_flip = static_cast<uint8_t>(y_signed ? 0x80 : 0),
@@ -402,11 +432,12 @@ class IntegerConvKernel final : public Kernel {
   const int slots_;
   WindowAxis d_, h_, w_;
   bool x_signed_ = false, w_signed_ = false, integer_bias_ = false, depthwise_ = false;
+  bool in_pairs_ = false;  // depthwise, of every second column
   int64_t w_zeros_ = 0, w_scales_ = 0;
   DataType y_type_ = DataType::kInt32;
   Copy copy_;
   int64_t depth_ = 0, columns_ = 0, pixels_ = 0, slot_bytes_ = 0;
-  std::vector<int64_t> offsets_;  // of each element of a row of the weights
+  std::vector<int64_t> offsets_;  // of each element of a row of the weights, or of each pair
 };
 
 }  // namespace

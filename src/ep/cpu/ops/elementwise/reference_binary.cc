@@ -9,6 +9,8 @@
 #include "ep/cpu/ops/elementwise/broadcast.h"
 #include "ep/cpu/ops/loops.h"
 #include "ep/cpu/ops/reference_kernel.h"
+#include "ep/cpu/simd/doubles.h"
+#include "ep/cpu/simd/elementwise.h"
 #include "ep/cpu/simd/integers.h"
 #include "ops/elementwise.h"
 
@@ -25,10 +27,14 @@ using Loop = bool (*)(const void* a, const void* b, void* y, int64_t count, int6
 template <typename Op, typename A, typename B, typename Y>
 inline bool steps(const A* a, const B* b, Y* y, int64_t count, int64_t a_step, int64_t b_step) {
   bool ok = true;
+  // Arithmetic on halves has fast kernels: here vectors would only take room.
+  constexpr bool kSmall = is_half<A> && requires { Op::kDouble; } && is_half<Y>;
   // y is a or b at most, never shifted against them.
   TENON_INDEPENDENT_LOOP
-  for (int64_t i = 0; i < count; ++i)
+  for (int64_t i = 0; i < count; ++i) {
+    if constexpr (kSmall) asm("");
     y[i] = Y(Op::apply(static_cast<Compute<A>>(a[i * a_step]), static_cast<Compute<B>>(b[i * b_step]), ok));
+  }
   return ok;
 }
 
@@ -48,7 +54,7 @@ void raise(const U* a, uint64_t exponent, U* y, int64_t count) {
   std::array<U, kPiece> squares;
   const auto times = [](const U* x, const U* by, U* to, int64_t n) {
     if constexpr (sizeof(U) == 8) {
-      integer_table().wide[static_cast<int>(WideOp::kMul)](reinterpret_cast<const int64_t*>(x), 1,
+      integer_table().wide[static_cast<int>(WideOp::kMul)](reinterpret_cast<const int64_t*>(x),
                                                            reinterpret_cast<const int64_t*>(by), 1, to, n);
     } else {
       for (int64_t i = 0; i < n; ++i) to[i] = static_cast<U>(uint32_t{x[i]} * by[i]);
@@ -70,15 +76,95 @@ void raise(const U* a, uint64_t exponent, U* y, int64_t count) {
   }
 }
 
-// Op::apply(a, b, &ok) on Compute<A>, Compute<B>. An Op that names a WideOp has loops of its own for int64.
+// y = a op b by a loop of vectors, of whatever set the machine has; b has stride 0 or 1.
+template <typename T>
+using Rows = void (*)(const T* a, const T* b, int64_t b_step, void* y, int64_t count);
+
+// `mirrored` computes the same with its operands exchanged; if there is none, a single left operand becomes a row.
+template <typename T>
+void run_rows(Rows<T> rows, Rows<T> mirrored, const void* a, const void* b, void* y, size_t y_bytes, int64_t count,
+              int64_t a_step, int64_t b_step) {
+  const T* const left = static_cast<const T*>(a);
+  const T* const right = static_cast<const T*>(b);
+  if (a_step == 1 || count <= 1) return rows(left, right, b_step, y, count);
+  if (mirrored != nullptr) return mirrored(right, left, 0, y, count);
+  constexpr int64_t kPiece = 512;  // stays in the first cache
+  alignas(64) std::array<T, kPiece> same;
+  std::fill_n(same.begin(), std::min(kPiece, count), *left);
+  for (int64_t at = 0; at < count; at += kPiece)
+    rows(same.data(), right + at, 1, static_cast<std::byte*>(y) + at * y_bytes, std::min(kPiece, count - at));
+}
+
+struct Add;
+struct Sub;
+struct Mul;
+
+// Whether an operator has Rows for a type, and those.
+template <typename Op, typename T>
+constexpr bool has_rows() {
+  constexpr bool kSigned = std::is_same_v<T, int32_t> || std::is_same_v<T, int64_t>;
+  constexpr bool kWraps = std::is_same_v<Op, Add> || std::is_same_v<Op, Sub> || std::is_same_v<Op, Mul>;
+  if constexpr (std::is_same_v<T, double>) return requires { Op::kDouble; };
+  if constexpr (std::is_same_v<T, Bool>) return requires { Op::kLogic; };
+  if constexpr (requires { Op::kWide; }) {
+    constexpr bool kCompares = static_cast<int>(Op::kWide) >= kWideNumberOpCount;
+    if (std::is_same_v<T, float>) return kCompares;
+    return std::is_integral_v<T> && (sizeof(T) == 8 || (sizeof(T) == 4 && !kCompares)) && (kSigned || kWraps);
+  }
+  return false;
+}
+template <typename Op, typename T>
+auto rows_of() {
+  if constexpr (std::is_same_v<T, double>) {
+    return double_table().binary[static_cast<int>(Op::kDouble)];
+  } else if constexpr (std::is_same_v<T, Bool>) {
+    return integer_table().logic[Op::kLogic];
+  } else if constexpr (std::is_same_v<T, float>) {
+    return integer_table().compare_float[static_cast<int>(Op::kWide) - kWideNumberOpCount];
+  } else if constexpr (sizeof(T) == 8) {
+    return integer_table().wide[static_cast<int>(Op::kWide)];
+  } else {
+    return integer_table().wide32[static_cast<int>(Op::kWide)];
+  }
+}
+
+// Shifts of numbers without a sign, whose operands of one value become rows.
+template <typename T>
+void run_shift(bool left, const T* a, const T* b, T* y, int64_t count, int64_t a_step, int64_t b_step) {
+  const auto rows = [&](const T* x, const T* by, T* to, int64_t n) {
+    if constexpr (sizeof(T) == 1) integer_table().shift8(x, by, left, to, n);
+    if constexpr (sizeof(T) == 2) integer_table().shift16(x, by, left, to, n);
+    if constexpr (sizeof(T) == 4) integer_table().shift32(x, by, left, to, n);
+    if constexpr (sizeof(T) == 8) integer_table().shift64(x, by, left, to, n);
+  };
+  if (count <= 1 || (a_step == 1 && b_step == 1)) return rows(a, b, y, count);
+  constexpr int64_t kPiece = 256;
+  alignas(64) std::array<T, kPiece> same;
+  std::fill_n(same.begin(), std::min(kPiece, count), a_step == 0 ? *a : *b);
+  for (int64_t at = 0; at < count; at += kPiece)
+    rows(a_step == 0 ? same.data() : a + at, b_step == 0 ? same.data() : b + at, y + at, std::min(kPiece, count - at));
+}
+
+// Op::apply(a, b, &ok) on Compute<A>, Compute<B>, or loops of vectors.
 template <typename Op, typename A, typename B, typename Y>
 bool loop(const void* a, const void* b, void* y, int64_t count, int64_t a_step, int64_t b_step) {
   const A* left = static_cast<const A*>(a);
   const B* right = static_cast<const B*>(b);
   Y* to = static_cast<Y*>(y);
-  if constexpr (std::is_same_v<A, int64_t> && std::is_same_v<B, int64_t> && requires { Op::kWide; }) {
-    integer_table().wide[static_cast<int>(Op::kWide)](left, a_step, right, b_step, to, count);
+  if constexpr (std::is_same_v<A, B> && has_rows<Op, A>()) {
+    const auto rows = rows_of<Op, A>();
+    auto mirrored = rows;
+    mirrored = nullptr;
+    if constexpr (requires { typename Op::Mirror; }) mirrored = rows_of<typename Op::Mirror, A>();
+    run_rows(rows, mirrored, a, b, y, sizeof(Y), count, a_step, b_step);
     return true;
+  }
+  if constexpr (std::is_same_v<A, B> && std::is_unsigned_v<A> && requires { Op::kShiftsLeft; }) {
+    run_shift(Op::kShiftsLeft, left, right, to, count, a_step, b_step);
+    return true;
+  }
+  if constexpr (std::is_same_v<A, int32_t> && std::is_same_v<B, int32_t> && requires { Op::kDivides; }) {
+    if (a_step == 1) return integer_table().divide32(left, right, b_step, to, count);
   }
   if constexpr (requires { Op::kRaises; } && std::is_integral_v<A> && std::is_integral_v<B>) {
     if (a_step == 1 && b_step == 0 && count > 0 && *right >= B(0)) {
@@ -88,31 +174,41 @@ bool loop(const void* a, const void* b, void* y, int64_t count, int64_t a_step, 
     }
   }
   if constexpr (is_common<A> && std::is_same_v<A, B>) {
-    if (a_step == 1 && b_step == 1) return steps<Op>(left, right, to, count, 1, 1);
-    if (a_step == 1 && b_step == 0) return steps<Op>(left, right, to, count, 1, 0);
-    if (a_step == 0 && b_step == 1) return steps<Op>(left, right, to, count, 0, 1);
+    // A row of one element may have two strides of 0.
+    if ((a_step != 0 && b_step != 0) || count == 1) return steps<Op>(left, right, to, count, 1, 1);
+    if (a_step != 0) return steps<Op>(left, right, to, count, 1, 0);
+    if constexpr (requires { typename Op::Mirror; }) {
+      return steps<typename Op::Mirror>(right, left, to, count, 1, 0);
+    } else {
+      return steps<Op>(left, right, to, count, 0, 1);
+    }
+  } else {
+    return steps<Op>(left, right, to, count, a_step, b_step);
   }
-  return steps<Op>(left, right, to, count, a_step, b_step);
 }
 
 template <typename T>
 using Unsigned = std::conditional_t<std::is_floating_point_v<T>, T, uint64_t>;
 
 // Integers wrap around.
-#define TENON_ARITHMETIC_(Name, op)                                                      \
+#define TENON_ARITHMETIC_(Name, op, ...)                                                 \
   struct Name {                                                                          \
     static constexpr WideOp kWide = WideOp::k##Name;                                     \
+    static constexpr DoubleOp kDouble = DoubleOp::k##Name;                               \
+    __VA_ARGS__                                                                          \
     template <typename T>                                                                \
     static T apply(T a, T b, bool&) {                                                    \
       return static_cast<T>(static_cast<Unsigned<T>>(a) op static_cast<Unsigned<T>>(b)); \
     }                                                                                    \
   };
-TENON_ARITHMETIC_(Add, +)
+TENON_ARITHMETIC_(Add, +, using Mirror = Add;)
 TENON_ARITHMETIC_(Sub, -)
-TENON_ARITHMETIC_(Mul, *)
+TENON_ARITHMETIC_(Mul, *, using Mirror = Mul;)
 #undef TENON_ARITHMETIC_
 
 struct Div {
+  static constexpr bool kDivides = true;
+  static constexpr DoubleOp kDouble = DoubleOp::kDiv;
   template <typename T>
   static T apply(T a, T b, bool& ok) {
     if constexpr (std::is_floating_point_v<T>) {
@@ -198,14 +294,18 @@ struct Pow {
 };
 // NaN wins, as in numpy.
 struct Max {
+  using Mirror = Max;
   static constexpr WideOp kWide = WideOp::kMax;
+  static constexpr DoubleOp kDouble = DoubleOp::kMax;
   template <typename T>
   static T apply(T a, T b, bool&) {
     return a > b || a != a ? a : b;
   }
 };
 struct Min {
+  using Mirror = Min;
   static constexpr WideOp kWide = WideOp::kMin;
+  static constexpr DoubleOp kDouble = DoubleOp::kMin;
   template <typename T>
   static T apply(T a, T b, bool&) {
     return a < b || a != a ? a : b;
@@ -219,6 +319,7 @@ struct PRelu {
 };
 // A shift by less than 0 or the whole width leaves nothing, or the sign of what is shifted to the right.
 struct ShiftLeft {
+  static constexpr bool kShiftsLeft = true;
   template <typename T>
   static T apply(T a, T b, bool&) {
     const bool inside = b >= T(0) && static_cast<uint64_t>(b) < sizeof(T) * 8;
@@ -226,6 +327,7 @@ struct ShiftLeft {
   }
 };
 struct ShiftRight {
+  static constexpr bool kShiftsLeft = false;
   template <typename T>
   static T apply(T a, T b, bool&) {
     const bool inside = b >= T(0) && static_cast<uint64_t>(b) < sizeof(T) * 8;
@@ -242,23 +344,39 @@ struct ShiftRight {
 TENON_BINARY_(BitwiseAnd, a& b)
 TENON_BINARY_(BitwiseOr, a | b)
 TENON_BINARY_(BitwiseXor, a ^ b)
-TENON_BINARY_(And, a&& b)
-TENON_BINARY_(Or, a || b)
-TENON_BINARY_(Xor, a != b)
 #undef TENON_BINARY_
-#define TENON_COMPARE_(Name, op)                     \
-  struct Name {                                      \
-    static constexpr WideOp kWide = WideOp::k##Name; \
-    template <typename T>                            \
-    static bool apply(T a, T b, bool&) {             \
-      return a op b;                                 \
-    }                                                \
+#define TENON_LOGIC_(Name, index, expression) \
+  struct Name {                               \
+    static constexpr int kLogic = index;      \
+    using Mirror = Name;                      \
+    template <typename T>                     \
+    static T apply(T a, T b, bool&) {         \
+      return static_cast<T>(expression);      \
+    }                                         \
   };
-TENON_COMPARE_(Equal, ==)
-TENON_COMPARE_(Less, <)
-TENON_COMPARE_(LessOrEqual, <=)
-TENON_COMPARE_(Greater, >)
-TENON_COMPARE_(GreaterOrEqual, >=)
+TENON_LOGIC_(And, 0, a&& b)
+TENON_LOGIC_(Or, 1, a || b)
+TENON_LOGIC_(Xor, 2, a != b)
+#undef TENON_LOGIC_
+struct Less;
+struct LessOrEqual;
+struct Greater;
+struct GreaterOrEqual;
+#define TENON_COMPARE_(Name, op, Mirrored)                 \
+  struct Name {                                            \
+    static constexpr WideOp kWide = WideOp::k##Name;       \
+    static constexpr DoubleOp kDouble = DoubleOp::k##Name; \
+    using Mirror = Mirrored;                               \
+    template <typename T>                                  \
+    static bool apply(T a, T b, bool&) {                   \
+      return a op b;                                       \
+    }                                                      \
+  };
+TENON_COMPARE_(Equal, ==, Equal)
+TENON_COMPARE_(Less, <, Greater)
+TENON_COMPARE_(LessOrEqual, <=, GreaterOrEqual)
+TENON_COMPARE_(Greater, >, Less)
+TENON_COMPARE_(GreaterOrEqual, >=, LessOrEqual)
 #undef TENON_COMPARE_
 
 // y = a op b for the elements of a broadcast; a, b and y in bytes.
@@ -313,20 +431,28 @@ Status same_types(const KernelNode& node, size_t first, size_t count) {
 
 constexpr std::string_view kZeroDivision = "An integer is divided by zero.";
 
-template <typename Op, typename Types>
-Result<RefImpl> make_arithmetic(RefNode& node) {
+// The loop of an operator whose operands have one type, which is the result's too unless that is Y.
+using ChooseLoop = Loop (*)(DataType type);
+template <typename Op, typename Types, typename Y = void>
+Loop choose_loop(DataType type) {
+  return select(Types(), type,
+                []<typename T>() -> Loop { return &loop<Op, T, T, std::conditional_t<std::is_void_v<Y>, T, Y>>; });
+}
+
+Result<RefImpl> make_same_types(RefNode& node, ChooseLoop choose) {
   TENON_TRY(require_inputs(node, 2));
   TENON_TRY(same_types(node, 0, 2));
-  return make_pair(node, select(Types(), node.inputs[0].type, []<typename T>() -> Loop { return &loop<Op, T, T, T>; }),
-                   kZeroDivision);
+  return make_pair(node, choose(node.inputs[0].type), kZeroDivision);
+}
+
+template <typename Op, typename Types>
+Result<RefImpl> make_arithmetic(RefNode& node) {
+  return make_same_types(node, &choose_loop<Op, Types>);
 }
 
 template <typename Op, typename Types>
 Result<RefImpl> make_compare(RefNode& node) {
-  TENON_TRY(require_inputs(node, 2));
-  TENON_TRY(same_types(node, 0, 2));
-  return make_pair(
-      node, select(Types(), node.inputs[0].type, []<typename T>() -> Loop { return &loop<Op, T, T, Bool>; }), "");
+  return make_same_types(node, &choose_loop<Op, Types, Bool>);
 }
 
 Result<RefImpl> make_mod(RefNode& node) {
@@ -350,16 +476,26 @@ Result<RefImpl> make_pow(RefNode& node) {
   return make_pair(node, chosen, "Zero is raised to a negative power.");
 }
 
+template <Binary kOp>
+bool float_loop(const void* a, const void* b, void* y, int64_t count, int64_t a_step, int64_t b_step) {
+  // A row of one element may have two strides of 0, which the loop does not take.
+  const bool single = count == 1;
+  eltwise_table().binary[static_cast<int>(kOp)](static_cast<const float*>(a), single ? 1 : a_step,
+                                                static_cast<const float*>(b), single ? 1 : b_step,
+                                                static_cast<float*>(y), count);
+  return true;
+}
+
 // Max, Min, Sum, Mean of any number of tensors: pairwise into the output.
-template <typename Op, typename Types, bool mean = false>
-Result<RefImpl> make_variadic(RefNode& node) {
+Result<RefImpl> make_variadic(RefNode& node, ChooseLoop choose, Loop of_floats, bool mean) {
   TENON_TRY(require_inputs(node, node.inputs.size()));
   TENON_INVALID_IF(node.inputs.empty(), "{} needs an input.", node.node->op_type);
   TENON_TRY(same_types(node, 0, node.inputs.size()));
   const DataType type = node.inputs[0].type;
   const size_t bytes = data_type_size(type);
-  const Loop chosen = select(Types(), type, []<typename T>() -> Loop { return &loop<Op, T, T, T>; });
+  Loop chosen = choose(type);
   if (node.inputs.size() == 2 && !mean) return make_pair(node, chosen, "");
+  if (type == DataType::kFloat) chosen = of_floats;
   TENON_UNSUPPORTED_IF(chosen == nullptr, "{} is not computed on {}.", node.node->op_type, data_type_name(type));
   Shape out = node.inputs[0].shape;
   for (const TensorSpec& spec : node.inputs) {
@@ -375,9 +511,13 @@ Result<RefImpl> make_variadic(RefNode& node) {
   }
   using Scale = void (*)(void*, int64_t, double);
   const Scale scale = !mean ? nullptr : select(FloatTypes(), type, []<typename T>() -> Scale {
-    return [](void* y, int64_t count, double factor) {
-      for (int64_t i = 0; i < count; ++i) {
-        static_cast<T*>(y)[i] = T(static_cast<double>(static_cast<T*>(y)[i]) * factor);
+    return [](void* y, int64_t count, double inputs) {
+      if constexpr (std::is_same_v<T, float>) {
+        const auto divisor = static_cast<float>(inputs);
+        float_loop<Binary::kDiv>(y, &divisor, y, count, 1, 0);
+      } else {
+        for (int64_t i = 0; i < count; ++i)
+          static_cast<T*>(y)[i] = T(static_cast<double>(static_cast<T*>(y)[i]) / inputs);
       }
     };
   });
@@ -390,11 +530,17 @@ Result<RefImpl> make_variadic(RefNode& node) {
         std::memcpy(y + begin * bytes, context.input<std::byte>(0) + begin * bytes, (end - begin) * bytes);
       for (size_t i = 0; i < pairs.size(); ++i)
         pairs[i].run(i == 0 ? context.input<std::byte>(0) : y, context.input<std::byte>(i + 1), y, begin, end);
-      if (scale != nullptr) scale(y + begin * bytes, end - begin, 1.0 / static_cast<double>(count));
+      if (scale != nullptr) scale(y + begin * bytes, end - begin, static_cast<double>(count));
     });
     return {};
   };
   return impl;
+}
+
+template <typename Op, typename Types, bool mean = false>
+Result<RefImpl> make_variadic(RefNode& node) {
+  constexpr Binary kOp = std::is_same_v<Op, Max> ? Binary::kMax : std::is_same_v<Op, Min> ? Binary::kMin : Binary::kAdd;
+  return make_variadic(node, &choose_loop<Op, Types>, &float_loop<kOp>, mean);
 }
 
 using SelectLoop = void (*)(const uint8_t* condition, const void* a, const void* b, void* y, int64_t count,

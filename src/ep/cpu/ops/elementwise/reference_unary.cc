@@ -51,9 +51,17 @@ void function_loop(const void* x, void* y, int64_t count, double alpha, double b
   if constexpr (std::is_same_v<T, int64_t> && kFunction == Unary::kNeg) return integer_table().neg64(from, to, count);
   if constexpr (std::is_same_v<T, int64_t> && kFunction == Unary::kSign) return integer_table().sign64(from, to, count);
   if constexpr (std::is_same_v<T, double> && kFunction == Unary::kSqrt) return double_table().roots(from, to, count);
+  if constexpr (std::is_same_v<T, double>) {
+    if constexpr (kFunction == Unary::kExp) return double_table().powers(from, to, count);
+    if constexpr (kFunction == Unary::kTanh) return double_table().tanh(from, to, count);
+    if constexpr (kFunction == Unary::kFloor) return double_table().floors(from, to, count);
+    if constexpr (kFunction == Unary::kCeil) return double_table().ceilings(from, to, count);
+    if constexpr (kFunction == Unary::kRound) return double_table().nearest(from, to, count);
+  }
   const C a = static_cast<C>(alpha), b = static_cast<C>(beta);
   TENON_INDEPENDENT_LOOP
   for (int64_t i = 0; i < count; ++i) {
+    if constexpr (is_half<T>) asm("");  // fast kernels take halves: here vectors would only take room
     to[i] = T(formula::apply<kFunction>(static_cast<C>(static_cast<Compute<T>>(from[i])), a, b));
   }
 }

@@ -249,6 +249,10 @@ CastLoop cast_loop(DataType from, DataType to) {
       return [](const void* x, void* y, int64_t n) {
         eltwise_table().float_from_int32(static_cast<const int32_t*>(x), static_cast<float*>(y), n);
       };
+    if (from == DataType::kDouble)
+      return [](const void* x, void* y, int64_t n) {
+        double_table().float_from_double(static_cast<const double*>(x), static_cast<float*>(y), n);
+      };
     if (from == DataType::kUint8 || from == DataType::kBool)
       return [](const void* x, void* y, int64_t n) {
         eltwise_table().float_from_uint8(static_cast<const uint8_t*>(x), static_cast<float*>(y), n);
@@ -279,6 +283,10 @@ CastLoop cast_loop(DataType from, DataType to) {
       return [](const void* x, void* y, int64_t n) {
         integer_table().int16_from_float(static_cast<const float*>(x), static_cast<uint16_t*>(y), n);
       };
+    if (to == DataType::kDouble)
+      return [](const void* x, void* y, int64_t n) {
+        double_table().double_from_float(static_cast<const float*>(x), static_cast<double*>(y), n);
+      };
     if (to == DataType::kBool)
       return [](const void* x, void* y, int64_t n) {
         integer_table().bool_from_float(static_cast<const float*>(x), static_cast<uint8_t*>(y), n);
@@ -288,7 +296,7 @@ CastLoop cast_loop(DataType from, DataType to) {
     return [](const void* x, void* y, int64_t n) {
       constexpr int64_t kZero = 0;
       auto* const bytes = static_cast<uint8_t*>(y);
-      integer_table().wide[static_cast<int>(WideOp::kEqual)](static_cast<const int64_t*>(x), 1, &kZero, 0, bytes, n);
+      integer_table().wide[static_cast<int>(WideOp::kEqual)](static_cast<const int64_t*>(x), &kZero, 0, bytes, n);
       integer_table().not8(bytes, bytes, n);
     };
   // By way of an odd float32, which rounds to float16 as the number itself does.

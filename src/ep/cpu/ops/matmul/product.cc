@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/checked.h"
+#include "ep/cpu/ops/moves/copy.h"
 #include "ep/cpu/ops/narrow/operands.h"
 #include "ep/cpu/ops/vector_kernel.h"
 #include "ep/cpu/simd/gemm.h"
@@ -87,6 +88,17 @@ Result<DataType> packed_type(const KernelNode& node, const ProductProblem& p, in
   return type == DataType::kUndefined ? DataType::kFloat : type;
 }
 
+// The columns of all matrices of B as rows, one behind the other.
+void transpose_matrices(const float* b, const ProductProblem& p, float* out) {
+  for (int64_t matrix = 0; matrix < p.b_matrices; ++matrix, b += p.k * p.n, out += p.k * p.n) {
+    if (p.trans_b) {
+      std::copy_n(b, p.k * p.n, out);
+    } else {
+      transpose(sizeof(float), b, p.n, out, p.k, p.k, p.n);
+    }
+  }
+}
+
 class ProductKernel final : public Kernel {
  public:
   ProductKernel(ProductProblem problem, std::shared_ptr<const std::byte> packed, DataType type)
@@ -98,8 +110,12 @@ class ProductKernel final : public Kernel {
       return offset;
     };
     const auto batches = static_cast<int64_t>(p_.a_index.size());
-    plain_ = !packed_ && gemm_takes_plain(p_.m * batches / std::max<int64_t>(1, p_.b_matrices), p_.n, p_.k, p_.trans_b);
-    if (!packed_ && !plain_) b_offset_ = take(p_.b_matrices * gemm_packed_floats(p_.k, p_.n));
+    const int64_t rows = p_.m * batches / std::max<int64_t>(1, p_.b_matrices);
+    constexpr int64_t kFewRows = 8;  // for which the transposition would take as long as the product
+    dots_ = gemm_takes_dots(p_.n, p_.k) && (packed_ != nullptr || p_.trans_b || rows > kFewRows);
+    plain_ = !packed_ && (dots_ ? p_.trans_b : gemm_takes_plain(rows, p_.n, p_.k, p_.trans_b));
+    if (!packed_ && !plain_)
+      b_offset_ = take(dots_ ? p_.b_matrices * p_.k * p_.n : p_.b_matrices * gemm_packed_floats(p_.k, p_.n));
     if (p_.trans_a) a_offset_ = take(p_.a_matrices * p_.m * p_.k);
     if (p_.expanded_input >= 0) c_offset_ = take(p_.m * p_.n);
     scratch_bytes_ = bytes;
@@ -114,8 +130,8 @@ class ProductKernel final : public Kernel {
     GemmTask whole{.lda = p_.k,
                    .brain = type_ == DataType::kBfloat16,
                    .panel_stride = p_.k * kGemmPanel,
-                   .row_stride = p_.trans_b ? 1 : p_.n,
-                   .column_stride = p_.trans_b ? p_.k : 1,
+                   .row_stride = dots_ || p_.trans_b ? 1 : p_.n,
+                   .column_stride = dots_ || p_.trans_b ? p_.k : 1,
                    .ldc = p_.n,
                    .k = p_.k,
                    .alpha = p_.alpha,
@@ -139,7 +155,7 @@ class ProductKernel final : public Kernel {
         GemmTask task = whole;
         task.a = a + (p_.a_index[batch] * p_.m + m0) * p_.k;
         const int64_t first = p_.b_index[batch] * packed_floats + n0 * p_.k;
-        if (plain_) {
+        if (plain_ || dots_) {
           task.plain_b = b + p_.b_index[batch] * p_.k * p_.n + n0 * task.column_stride;
         } else if (narrow_b != nullptr) {
           task.narrow_b = narrow_b + first;
@@ -179,6 +195,10 @@ class ProductKernel final : public Kernel {
   const float* pack_b(KernelContext& context) const {
     float* const packed = scratch(context, b_offset_);
     const float* const b = context.input<float>(1);
+    if (dots_) {
+      transpose_matrices(b, p_, packed);
+      return packed;
+    }
     pack_panels(b, p_.trans_b ? 1 : p_.n, p_.trans_b ? p_.k : 1, p_, packed, context.pool, false);
     return packed;
   }
@@ -207,9 +227,10 @@ class ProductKernel final : public Kernel {
   }
 
   const ProductProblem p_;
-  const std::shared_ptr<const std::byte> packed_;  // null: B is packed for each run, or taken as it is
+  const std::shared_ptr<const std::byte> packed_;  // null: B is packed for each run, or plain
   const DataType type_;                            // of the packed B
-  bool plain_ = false;
+  bool plain_ = false;                             // B is taken as it lies
+  bool dots_ = false;                              // of the rows of A and those of B, transposed
   size_t a_offset_ = 0, b_offset_ = 0, c_offset_ = 0;
   size_t scratch_bytes_ = 0;
 };
@@ -246,7 +267,7 @@ ProductSplit split_product(int64_t m, int64_t n, int64_t k, int64_t batches, int
 
 Result<std::unique_ptr<Kernel>> make_product(const KernelNode& node, ProductProblem problem) {
   // A column lies as its transpose does, and fifteen of sixteen packed columns would be zeros.
-  const bool is_column = problem.n == 1 && problem.k > 1;
+  const bool takes_dots = gemm_takes_dots(problem.n, problem.k), is_column = takes_dots && problem.n == 1;
   if (is_column) problem.trans_b = true;
   const int64_t packed_floats = gemm_packed_floats(problem.k, problem.n);
   const auto bytes = checked_mul<int64_t>(packed_floats, problem.b_matrices * static_cast<int64_t>(sizeof(float)));
@@ -255,18 +276,27 @@ Result<std::unique_ptr<Kernel>> make_product(const KernelNode& node, ProductProb
   DataType type = DataType::kFloat;
   if (const Constant* constant = constant_input(node, 1); constant != nullptr && *bytes > 0 && !is_column) {
     const int64_t row_stride = problem.trans_b ? 1 : problem.n, column_stride = problem.trans_b ? problem.k : 1;
-    TENON_TRY_ASSIGN(type, packed_type(node, problem, *bytes));
-    const std::string format = tenon::format("gemm_b16 {} {}x{}x{}{}", data_type_name(type), problem.b_matrices,
-                                             problem.k, problem.n, problem.trans_b ? " transposed" : "");
+    if (!takes_dots) {
+      TENON_TRY_ASSIGN(type, packed_type(node, problem, *bytes));
+    }
+    const std::string format =
+        tenon::format("{} {} {}x{}x{}{}", takes_dots ? "gemm_rows" : "gemm_b16", data_type_name(type),
+                      problem.b_matrices, problem.k, problem.n, problem.trans_b ? " transposed" : "");
     const auto pack = [&](const std::byte* weight, std::byte* out) {
       const auto* const b = reinterpret_cast<const float*>(weight);
-      if (is_narrow(type)) {
+      if (takes_dots) {
+        auto* const rows = reinterpret_cast<float*>(out);
+        transpose_matrices(b, problem, rows);
+        clear_subnormals({rows, rows + problem.b_matrices * problem.k * problem.n});
+      } else if (is_narrow(type)) {
         pack_narrow_panels(b, row_stride, column_stride, problem, type, reinterpret_cast<uint16_t*>(out));
       } else {
         pack_panels(b, row_stride, column_stride, problem, reinterpret_cast<float*>(out), node.pool, true);
       }
     };
-    const size_t packed_bytes = is_narrow(type) ? *bytes / 2 : *bytes;
+    const size_t packed_bytes = takes_dots        ? problem.b_matrices * problem.k * problem.n * sizeof(float)
+                                : is_narrow(type) ? *bytes / 2
+                                                  : *bytes;
     TENON_TRY_ASSIGN(packed, packed_constant(node, node.constants[1], format, packed_bytes, pack));
   }
   return std::unique_ptr<Kernel>(std::make_unique<ProductKernel>(std::move(problem), std::move(packed), type));

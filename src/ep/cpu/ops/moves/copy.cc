@@ -19,6 +19,8 @@ constexpr int64_t kGrainBytes = 64 << 10;
 
 // Elements that are filled before a call has begun, and bytes of a row that are copied so.
 constexpr int64_t kShortFill = 128, kShortCopy = 256;
+// Bytes of a row that is repeated by vectors.
+constexpr int64_t kLongestRepeated = 4096;
 
 struct Wide {
   uint64_t low, high;
@@ -79,9 +81,14 @@ void transpose_of(const T* src, int64_t src_stride, T* dst, int64_t dst_stride, 
   }
 }
 
-// `bytes` bytes, `count` times side by side: what is there already is copied, up to a part that stays in the first
-// cache.
+// `bytes` bytes, `count` times side by side: by vectors, or if these would be part of one and many, what is there
+// already is copied, up to a part that stays in the first cache.
 void repeat(const std::byte* src, std::byte* dst, int64_t bytes, int64_t count) {
+  constexpr int64_t kVector = 16, kWholeVector = 64, kFew = 64;
+  if (bytes >= kWholeVector || (bytes >= kVector && count <= kFew)) {
+    return interleave_table().repeat(reinterpret_cast<const uint8_t*>(src), bytes, reinterpret_cast<uint8_t*>(dst),
+                                     count);
+  }
   constexpr int64_t kPattern = 4096;
   const int64_t most = std::max<int64_t>(1, kPattern / bytes) * bytes, all = bytes * count;
   std::memcpy(dst, src, bytes);
@@ -218,7 +225,7 @@ void StridedCopy::run_outer(const std::byte* src, std::byte* dst, int64_t begin,
     });
   };
   const int64_t row_bytes = inner_ == Inner::kBytes ? inner_dim_ * static_cast<int64_t>(element_bytes_) : 0;
-  if (last >= 0 && src_step == 0 && dst_step == row_bytes && row_bytes > 0 && row_bytes <= kShortCopy) {
+  if (last >= 0 && src_step == 0 && dst_step == row_bytes && row_bytes > 0 && row_bytes <= kLongestRepeated) {
     return runs([&](int64_t n) {
       repeat(src, dst, row_bytes, n);
       dst += n * dst_step;

@@ -136,6 +136,35 @@ double squares_of(const float* x, int64_t n, float mean) {
   return sum;
 }
 
+constexpr int64_t kMoments = 16;  // rows whose moments are taken at once
+
+// The means of `rows` rows of n elements and the sums of their squared differences from these. Each step takes several
+// rows, so that none waits for the one before it.
+void moments(const float* x, int64_t rows, int64_t n, float* means, double* squares) {
+  if (n > kSummed) {
+    for (int64_t r = 0; r < rows; ++r) means[r] = static_cast<float>(sum_of(x + r * n, n) / static_cast<double>(n));
+  } else {
+    norm_table().reduce_rows(x, means, rows, n, Reduction::kSum);
+    for (int64_t r = 0; r < rows; ++r)
+      means[r] = static_cast<float>(static_cast<double>(means[r]) / static_cast<double>(n));
+  }
+  for (int64_t r = 0; r < rows; ++r) squares[r] = squares_of(x + r * n, n, means[r]);
+}
+
+// Calls body(row, mean, sum of squares) for rows [begin, end) of n elements; y may take the place of x there.
+template <typename Body>
+void for_moments(const float* x, int64_t begin, int64_t end, int64_t n, const Body& body) {
+  constexpr int64_t kElements = 2048;  // of rows that are to stay in L1
+  const int64_t together = std::clamp<int64_t>(kElements / n, 1, kMoments);
+  for (int64_t first = begin; first < end; first += together) {
+    const int64_t rows = std::min(together, end - first);
+    float means[kMoments];
+    double squares[kMoments];
+    moments(x + first * n, rows, n, means, squares);
+    for (int64_t r = 0; r < rows; ++r) body(first + r, means[r], squares[r]);
+  }
+}
+
 // Whether rows are standardised several at a time, as columns.
 bool are_short_rows(int64_t rows, int64_t n) { return n <= kShortRow && rows >= kFewestTurned; }
 
@@ -187,17 +216,16 @@ class GroupNormKernel final : public Kernel {
       return {};
     }
     const auto groups_of = [&](int64_t begin, int64_t end) {
-      for (int64_t g = begin; g < end; ++g) {
+      for_moments(context.input<float>(0), begin, end, n, [&](int64_t g, float mean, double squares) {
         const float* const x = context.input<float>(0) + g * n;
         float* const y = context.output<float>(0) + g * n;
-        const auto mean = static_cast<float>(sum_of(x, n) / static_cast<double>(n));
-        const float inverse = inverse_deviation(squares_of(x, n, mean));
+        const float inverse = inverse_deviation(squares);
         const int64_t group = g % d_.groups;
         for (int64_t channel = 0; channel < channels; ++channel) {
           const int64_t c = d_.scale_each_group ? group : group * channels + channel, first = channel * d_.inner;
           line_table().standardise(x + first, y + first, d_.inner, mean, inverse * scale[c], bias[c]);
         }
-      }
+      });
     };
     context.pool->parallel_for(groups, std::max<int64_t>(1, kGrain / n), groups_of);
     return {};
@@ -253,6 +281,11 @@ class MeanVarianceKernel final : public Kernel {
       return {};
     }
     context.pool->parallel_for(p_.groups, grain, [&](int64_t begin, int64_t end) {
+      if (p_.parts == 1) {
+        return for_moments(x, begin, end, n, [&](int64_t group, float mean, double squares) {
+          line_table().standardise(x + group * n, y + group * n, n, mean, inverse_deviation(squares), 0);
+        });
+      }
       for (int64_t group = begin; group < end; ++group) {
         const auto at = [&](int64_t part) { return (part * p_.groups + group) * n; };
         double sum = 0, squares = 0;

@@ -247,6 +247,39 @@ void scan_rows(const T* x, T* y, int64_t length, bool exclusive, bool reverse) {
   }
 }
 
+// So few lines beside each other are no vectors.
+constexpr int64_t kFewestLines = 8;
+
+// kOuters blocks of [length, inner], one behind the other, with few lines each. An element waits for the sum before it,
+// which several blocks hide.
+template <bool product, int kOuters, typename A, typename T>
+void scan_few_lines(const T* x, T* y, int64_t length, int64_t inner, bool exclusive, bool reverse) {
+  const int64_t each = length * inner;
+  A sums[kFewestLines][kOuters];
+  std::fill_n(&sums[0][0], kFewestLines * kOuters, product ? A(1) : A(0));
+  for (int64_t k = 0; k < length; ++k) {
+    const int64_t row = (reverse ? length - 1 - k : k) * inner;
+    for (int64_t j = 0; j < inner; ++j) {
+#pragma GCC unroll 4
+      for (int r = 0; r < kOuters; ++r) {
+        const A value = static_cast<A>(static_cast<Compute<T>>(x[r * each + row + j])), before = sums[j][r];
+        sums[j][r] = product ? before * value : before + value;
+        y[r * each + row + j] = static_cast<T>(exclusive ? before : sums[j][r]);
+      }
+    }
+  }
+}
+
+// The loop of vectors for lines beside each other, or nullptr.
+template <typename T>
+auto running_sum() {
+  if constexpr (std::is_same_v<T, float>) return line_table().running_sum;
+  if constexpr (std::is_same_v<T, double>) return line_table().running_sum_f64;
+  if constexpr (std::is_same_v<T, int32_t>) return line_table().running_sum_i32;
+  if constexpr (std::is_same_v<T, int64_t>) return line_table().running_sum_i64;
+  if constexpr (sizeof(T) == 2) return nullptr;
+}
+
 template <bool product, typename T>
 void scan_loop(const void* x, void* y, const AxisSpan& line, bool exclusive, bool reverse, int64_t begin, int64_t end) {
   using A = std::conditional_t<is_float<T>, double, uint64_t>;
@@ -262,15 +295,22 @@ void scan_loop(const void* x, void* y, const AxisSpan& line, bool exclusive, boo
     return;
   }
   // Neighbouring lines go side by side.
-  constexpr int64_t kLines = 512, kFewestLines = 8;  // of an array of sums, and of a call
+  constexpr int64_t kLines = 512, kOuters = 4;  // of an array of sums
   while (begin < end) {
     const int64_t o = begin / line.inner, i = begin % line.inner;
+    if (line.inner < kFewestLines && i == 0 && end - begin >= kOuters * line.inner) {
+      const int64_t first = begin * line.length;
+      scan_few_lines<product, kOuters, A>(static_cast<const T*>(x) + first, static_cast<T*>(y) + first, line.length,
+                                          line.inner, exclusive, reverse);
+      begin += kOuters * line.inner;
+      continue;
+    }
     const int64_t lines = std::min({kLines, line.inner - i, end - begin});
-    if constexpr (!product && std::is_same_v<T, float>) {
-      if (lines > 1) {
+    if constexpr (!product && !std::is_null_pointer_v<decltype(running_sum<T>())>) {
+      if (lines >= kFewestLines) {
         const int64_t first = (o * line.length + (reverse ? line.length - 1 : 0)) * line.inner + i;
-        line_table().running_sum(static_cast<const T*>(x) + first, static_cast<T*>(y) + first, line.length,
-                                 reverse ? -line.inner : line.inner, lines, exclusive);
+        running_sum<T>()(static_cast<const T*>(x) + first, static_cast<T*>(y) + first, line.length,
+                         reverse ? -line.inner : line.inner, lines, exclusive);
         begin += lines;
         continue;
       }
@@ -283,19 +323,6 @@ void scan_loop(const void* x, void* y, const AxisSpan& line, bool exclusive, boo
       const int64_t first = (o * line.length + k) * line.inner + i;
       const T* from = static_cast<const T*>(x) + first;
       T* to = static_cast<T*>(y) + first;
-      if constexpr (!product && (std::is_same_v<T, int32_t> || std::is_same_v<T, int64_t>)) {
-        if (lines >= kFewestLines) {
-          const int64_t back = (reverse ? 1 : -1) * line.inner;
-          if (step == 0) {
-            exclusive ? (void)std::fill_n(to, lines, T(0)) : (void)std::copy_n(from, lines, to);
-          } else if constexpr (std::is_same_v<T, int32_t>) {
-            line_table().add_i32(to + back, exclusive ? from + back : from, to, lines);
-          } else {
-            line_table().add_i64(to + back, exclusive ? from + back : from, to, lines);
-          }
-          continue;
-        }
-      }
       TENON_INDEPENDENT_LOOP
       for (int64_t j = 0; j < lines; ++j) {
         const A value = static_cast<A>(static_cast<Compute<T>>(from[j])), before = sums[j];
@@ -353,6 +380,8 @@ Result<RefImpl> make_scan(RefNode& node) {
     const AxisSpan line = axis_span(x, axis);
     constexpr int64_t kElements = 8192, kTogether = 512;
     const auto turn = [&]<typename U>(U) {
+      // Turning many bytes takes longer than scanning few lines as they are.
+      if (sizeof(U) == 8 && line.inner > 1 && line.inner < kFewestLines) return false;
       if (line.inner == 1 ? line.length > nn::kShortRow || line.outer < nn::kFewestTurned || line.length == 0
                           : !nn::is_short_inner<U>(line.outer, line.length, line.inner))
         return false;

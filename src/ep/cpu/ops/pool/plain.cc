@@ -27,6 +27,7 @@ constexpr int64_t kBlock = 4096;         // elements between two axes, where one
 constexpr int64_t kPiece = 1024;         // outputs of an only axis
 constexpr int64_t kWidestWindow = 1024;  // along the last axis
 constexpr int kPlaces = 5;               // of scratch memory
+constexpr int64_t kLineBytes = 64;
 
 // Taps of output `out` that are elements or padding: windows that reach beyond the padding (ceil_mode) have fewer.
 int64_t padded_taps(const WindowAxis& axis, int64_t out) {
@@ -57,12 +58,16 @@ class PlainPool final : public Kernel {
       sizes_[0] = pitch_;
       sizes_[4] = std::min(kPiece, row_.out);
     } else {
+      // What is folded into rows begins with a cache line: vectors across two of them take twice as long.
+      const int64_t line = kLineBytes / static_cast<int64_t>(element_bytes());
+      lead_ = round_up(row_.pad_begin, line) - row_.pad_begin;
       pitch_ = std::max(row_.pad_begin + row_.in, (row_.out - 1) * row_.stride + row_.reach()) + 1;
+      pitch_ = round_up(lead_ + pitch_, line);
       while (block_ < axes_[0].out && set_sizes(block_ + 1) <= kBlock) ++block_;
       set_sizes(block_);
     }
     for (int64_t& size : sizes_) {
-      size = round_up(size, 16);
+      size = round_up(size, kLineBytes);
       slot_bytes_ += size * element_bytes();
     }
   }
@@ -157,8 +162,8 @@ class PlainPool final : public Kernel {
     }
     // The padding beside rows stays as it is from block to block.
     for (T* row = places[3]; row + pitch_ <= places[4]; row += pitch_) {
-      std::fill_n(row, row_.pad_begin, start);
-      std::fill(row + row_.pad_begin + row_.in, row + pitch_, start);
+      std::fill_n(row, lead_ + row_.pad_begin, start);
+      std::fill(row + lead_ + row_.pad_begin + row_.in, row + pitch_, start);
     }
     while (begin < end) {
       const int64_t plane = begin / axes_[0].out, first = begin % axes_[0].out;
@@ -188,7 +193,7 @@ class PlainPool final : public Kernel {
     int64_t rows = 1;  // slabs of the axis at hand
     for (int64_t d = 0; d < outer_; ++d) {
       const bool last_one = d + 1 == outer_;
-      T* const to = last_one ? places[3] + row_.pad_begin : places[1 + d % 2];
+      T* const to = last_one ? places[3] + lead_ + row_.pad_begin : places[1 + d % 2];
       const int64_t pitch = last_one ? pitch_ : inner, begin = d == 0 ? first : 0, end = d == 0 ? last : axes_[d].out;
       for (int64_t slab = 0; slab < rows; ++slab)
         fold_axis(d, begin, end, from + slab * axes_[d].in * inner, d == 0 ? origin : 0, inner,
@@ -298,6 +303,7 @@ class PlainPool final : public Kernel {
   // AveragePool: the taps of each output along the last axis, and of each row of a plane along the others.
   std::vector<float> divisors_, row_divisors_;
   int64_t pitch_ = 0;  // elements of a row with its padding
+  int64_t lead_ = 0;   // and those before it
   int64_t block_ = 1;  // outputs along the first axis that are made at a time
   int64_t sizes_[kPlaces] = {};
   size_t slot_bytes_ = 0;

@@ -79,7 +79,7 @@ struct Minimum {
 template <typename Op, typename A, typename T>
 void fold(const T* x, A* y, int64_t n) {
   if constexpr (std::is_same_v<T, int64_t>) {
-    integer_table().wide[static_cast<int>(Op::kWide)](y, 1, x, 1, y, n);
+    integer_table().wide[static_cast<int>(Op::kWide)](y, x, 1, y, n);
   } else {
     TENON_INDEPENDENT_LOOP
     for (int64_t i = 0; i < n; ++i) y[i] = Op::fold(y[i], static_cast<A>(x[i]));
