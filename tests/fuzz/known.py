@@ -301,6 +301,9 @@ def difference(problem, feed, want, got):
     # Means of integers are sums of 64 bits; ONNX Runtime's sums wrap, which large products make them do.
     if {"ReduceProd", "ReduceMean"} <= names and any(value.dtype.kind in "iu" for value in arrays(feed)):
         return True
+    # What a window hides has no score; onnxruntime 1.30 gives the bias there, and later ones refuse a window beside scores.
+    if any(node.op_type == "GroupQueryAttention" and {"qk_output", "local_window_size"} <= {a.name for a in node.attribute} for node in nodes):
+        return True
     # Close to 1 the last digit of x is many of the angle's.
     if len(nodes) > 1 and names & {"Acos", "Asin", "Acosh"} and within(want, got, 1e-3):
         return True
