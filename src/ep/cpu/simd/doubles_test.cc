@@ -57,6 +57,7 @@ TEST_P(Doubles, ReduceRowsAndColumns) {
         }
         for (int64_t i = 0; i < inner; ++i) {
           std::vector<double> values;
+          values.reserve(n);
           for (int64_t k = 0; k < n; ++k) values.push_back(x[k * inner + i]);
           const double wanted = reduced(static_cast<WideReduction>(r), values);
           ASSERT_NEAR(y[i], wanted, 1e-13 * std::max(1.0, std::abs(wanted))) << r << " " << n << " " << inner;
