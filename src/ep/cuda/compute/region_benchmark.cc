@@ -109,6 +109,8 @@ Status compile(const Arguments& arguments) {
     TENON_TRY_ASSIGN(const std::vector<Shape> shapes, parse_shapes(text));
     TENON_TRY_ASSIGN(const Program program, region.lower_at(shapes, arguments.tf32));
     if (arguments.text) std::printf("%s", program.to_text().c_str());
+    if (arguments.source)
+      for (const KernelCode& kernel : program.kernels) std::printf("%s\n", kernel.name.c_str());
     std::vector<KernelCode> missing;
     for (const KernelCode& kernel : program.kernels)
       if (known.insert(kernel.name).second) missing.push_back(kernel);

@@ -249,7 +249,7 @@ bool is_short_float(DataType type) {
 // A constant with a number for each of `channels`, on dimension 1 of `rank`, or one number for all.
 std::optional<std::vector<float>> numbers_of_channels(const Rewriter& rewriter, ValueId id, int64_t channels,
                                                       size_t rank) {
-  const ConstantRef constant = rewriter.constant(id);
+  const ConstantRef& constant = rewriter.constant(id);
   if (constant == nullptr || !is_short_float(constant->type)) return std::nullopt;
   const Shape& shape = constant->shape;
   const int first = shape.rank() - static_cast<int>(rank);  // where `shape` has the dimension 0 of the other operand

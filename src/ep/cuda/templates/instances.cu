@@ -38,12 +38,12 @@ TENON_INSTANCE(
     normalise<half_bits, half_bits, half_bits, float, NormMeasure::kSquares, true, false, 1024, 4, 8, 1, false>);
 TENON_INSTANCE(normalise<double, double, double, double, NormMeasure::kOne, false, false, 256, 0, 1, 1, true>);
 TENON_INSTANCE(normalise<bfloat_bits, float, float, float, NormMeasure::kTwo, false, true, 256, 4, 1, 2, false>);
-TENON_INSTANCE(norm_of_slices<NormAlone, half_bits, float, float, half_bits, 512, 16, 8, false, 32>);
+TENON_INSTANCE(norm_of_slices<NormAlone, half_bits, float, float, half_bits, 512, 8, 8, false, 32>);
 TENON_INSTANCE(norm_of_slices<NormAlone, float, float, float, float, 256, 4, 4, true, 8>);
 TENON_INSTANCE(moments_of_chunks<bfloat_bits, 256, 4, 8, true, 32>);
 TENON_INSTANCE(moments_of_chunks<half_bits, 256, 4, 8, false, 8>);
-TENON_INSTANCE(norm_by_moments<NormAlone, half_bits, float, float, half_bits, 256, 4, 8, 8>);
-TENON_INSTANCE(norm_by_moments<NormAlone, bfloat_bits, bfloat_bits, bfloat_bits, bfloat_bits, 256, 4, 1, 32>);
+TENON_INSTANCE(norm_by_moments<NormAlone, half_bits, float, float, half_bits, 256, 2, 8, 8>);
+TENON_INSTANCE(norm_by_moments<NormAlone, bfloat_bits, bfloat_bits, bfloat_bits, bfloat_bits, 256, 2, 1, 32>);
 TENON_INSTANCE(softmax<float, false, 256, 2, 1, 1, false>);
 TENON_INSTANCE(softmax<half_bits, true, 1024, 0, 8, 1, false>);
 

@@ -349,7 +349,7 @@ bool may_share_rows(Lowering& to, const Node& node, const Product& product) {
 // A constant of the parts of several, one after the other; `pack` writes that of a product.
 Result<TensorId> joined_constant(Lowering& to, const SharedRows& shared, std::string_view what, DataType type,
                                  const Shape& shape, ValueId Product::* of,
-                                 std::function<void(size_t, const Constant*, std::byte*)> pack) {
+                                 const std::function<void(size_t, const Constant*, std::byte*)>& pack) {
   std::string key = format("joined {} {}", what, data_type_name(type));
   std::vector<ConstantRef> parts;
   std::vector<size_t> offsets;
@@ -384,6 +384,7 @@ Status lower_shared_rows(Lowering& to, const SharedRows& shared) {
   TENON_TRY_ASSIGN(tensors.x, to.plain(first.a));
   const bool round = rounds_to_tf32(to.options().tf32, params.pixels);
   std::vector<bool> transposed;
+  transposed.reserve(shared.products.size());
   for (const Product& product : shared.products) transposed.push_back(product.trans_b);
   TENON_TRY_ASSIGN(
       tensors.w,

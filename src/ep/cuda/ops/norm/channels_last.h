@@ -15,7 +15,7 @@ struct ImageNormPlan {
   // One kernel, whose blocks keep a slice of an image's channels in registers. Otherwise a kernel for the moments of
   // chunks, whose blocks and sizes are `moments`, and then one that normalises.
   bool once = false;
-  int64_t threads = 256, turns = 1, vector = 1, lanes = 32, moment_lanes = 32;
+  int64_t threads = 256, vector = 1, turns = 1, moment_turns = 1, lanes = 32, moment_lanes = 32;
   bool whole = false;  // a vector lies within a group
   int64_t blocks = 0, moment_blocks = 0;
   ChannelsLastNormParams params, moments;

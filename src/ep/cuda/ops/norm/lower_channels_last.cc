@@ -68,9 +68,10 @@ int64_t set_chunks(ChannelsLastNormParams& params, int64_t images, int64_t turns
 
 bool plan_once(const Problem& problem, ImageNormPlan& plan) {
   // A block that reads more takes longer than a second kernel, unless all multiprocessors have such blocks.
-  constexpr int64_t kMostBytes = int64_t{48} << 10, kMostBytesOfMany = int64_t{128} << 10, kMany = 128;
+  constexpr int64_t kMostBytes = int64_t{48} << 10, kMostBytesOfMany = int64_t{64} << 10, kMany = 128;
   const GroupNormDesc& desc = problem.desc;
-  for (const auto& [threads, most_turns] : {std::pair<int64_t, int64_t>{256, 8}, {512, 16}}) {
+  // More turns would be longer to compile than to run.
+  for (const auto& [threads, most_turns] : {std::pair<int64_t, int64_t>{256, 4}, {512, 8}}) {
     const std::vector<int64_t> widths = slice_widths(desc, problem.vector, threads);
     if (widths.empty()) continue;
     const auto wide = std::find_if(widths.begin(), widths.end(),
@@ -106,7 +107,9 @@ int64_t lanes_of(const ChannelsLastNormParams& params, int64_t threads) {
 }
 
 bool plan_twice(const Problem& problem, ImageNormPlan& plan) {
-  constexpr int64_t kTurns = 4, kMostVectors = 64, kMomentBlocks = 256, kMostParts = 64, kBlocks = 1056;
+  // The moments of a turn are joined to those before; what is normalised needs no more than to be in flight.
+  constexpr int64_t kMomentTurns = 4, kTurns = 2, kMostVectors = 64, kMomentBlocks = 256, kMostParts = 64,
+                    kBlocks = 1056;
   const std::vector<int64_t> widths = slice_widths(problem.desc, problem.vector, plan.threads);
   int64_t best = 0, best_busy = 0;
   for (int64_t width : widths) {
@@ -124,7 +127,8 @@ bool plan_twice(const Problem& problem, ImageNormPlan& plan) {
   const int64_t slices = problem.desc.batch * (problem.desc.channels / width);
   plan.moments = params_of(problem, width, plan.threads);
   plan.moment_blocks =
-      set_chunks(plan.moments, problem.desc.batch, kTurns, std::min(kMomentBlocks, kMostParts * slices));
+      set_chunks(plan.moments, problem.desc.batch, kMomentTurns, std::min(kMomentBlocks, kMostParts * slices));
+  plan.moment_turns = kMomentTurns;
   plan.moment_lanes = lanes_of(plan.moments, plan.threads);
   plan.params.part_pixels = plan.moments.chunk_pixels;
   plan.params.part_count = static_cast<int32_t>(plan.moments.chunks.size);
@@ -230,14 +234,14 @@ Result<bool> lower_fused(Lowering& to, const FusedNorm& fused) {
   TENON_TRY_ASSIGN(
       const TensorId moments,
       to.program().add_tensor(DataType::kFloat, Shape{desc.batch, desc.groups, int64_t{plan->params.part_count}, 2}));
-  TENON_TRY(
-      to.add_kernel(node, "image_moments",
-                    {.header = header,
-                     .instance = template_instance("moments_of_chunks", type, sizes, plan->whole, plan->moment_lanes),
-                     .params = kernel_params(plan->moments),
-                     .shape = {.grid_x = static_cast<unsigned>(plan->moment_blocks), .block_x = threads},
-                     .in_place = {}},
-                    {from, addend}, {moments}));
+  TENON_TRY(to.add_kernel(node, "image_moments",
+                          {.header = header,
+                           .instance = template_instance("moments_of_chunks", type, plan->threads, plan->moment_turns,
+                                                         plan->vector, plan->whole, plan->moment_lanes),
+                           .params = kernel_params(plan->moments),
+                           .shape = {.grid_x = static_cast<unsigned>(plan->moment_blocks), .block_x = threads},
+                           .in_place = {}},
+                          {from, addend}, {moments}));
   set_chain(fused, "norm_by_moments", format("{}{}, {}", types, sizes, plan->lanes), kernel);
   kernel.in_place = {true, false, false, false, false, true};
   TENON_TRY(to.add_kernel(node, what, std::move(kernel), {from, addend, moments, scales[0], scales[1], other}, {out}));
