@@ -301,6 +301,13 @@ def difference(problem, feed, want, got):
     # Means of integers are sums of 64 bits; ONNX Runtime's sums wrap, which large products make them do.
     if {"ReduceProd", "ReduceMean"} <= names and any(value.dtype.kind in "iu" for value in arrays(feed)):
         return True
+    # Keys that are all masked have scores beside -10000, of which float32 keeps three digits behind the point.
+    if names & {"MultiHeadAttention", "Attention", "DecoderMaskedMultiHeadAttention"} and within(want, got, 2e-3) and any(
+            value.dtype.kind == "i" and value.size and not value.any(axis=-1).all() for value in {**held_values(model), **feed}.values() if isinstance(value, np.ndarray) and value.ndim):
+        return True
+    # Where values between operators are not rounded to 16 bits, what is left of a row of nearly equal numbers differs.
+    if len(nodes) > 1 and halves(problem, model) and any("Normalization" in name for name in names) and within(want, got, 0.05 * max((float(np.abs(a[np.isfinite(a)].astype(np.float64)).max(initial=0)) for a in floats(want)), default=0)):
+        return True
     # What a window hides has no score; onnxruntime 1.30 gives the bias there, and later ones refuse a window beside scores.
     if any(node.op_type == "GroupQueryAttention" and {"qk_output", "local_window_size"} <= {a.name for a in node.attribute} for node in nodes):
         return True
@@ -337,6 +344,10 @@ def difference(problem, feed, want, got):
         return True
     # ONNX Runtime reads rows of another length.
     if any(node.op_type == "MatMulBnb4" and any(a.name == "transB" and a.i == 0 for a in node.attribute) for node in nodes):
+        return True
+    # Rows whose length is no multiple of the block: at level 4 onnxruntime's numbers are others (checked against numpy).
+    if any(node.op_type == "MatMulNBits" and {("accuracy_level", 4)} <= {(a.name, a.i) for a in node.attribute} and
+           next(a.i for a in node.attribute if a.name == "K") % next(a.i for a in node.attribute if a.name == "block_size") for node in nodes):
         return True
     # Rows are rounded to int8 by the scale of another block.
     if any(node.op_type == "MatMulNBits" and any(a.name == "accuracy_level" and a.i == 4 for a in node.attribute) for node in nodes) and all(

@@ -31,4 +31,8 @@ def problems():
             for kind in (np.float32, np.float64, np.int32):
                 found.append(problem("UnfoldTensor", [floats(4, 5, 6).astype(kind) if kind != np.int32 else rng.integers(0, 9, (4, 5, 6)).astype(kind)], dim=dim,
                                      size=size, step=step, title=np.dtype(kind).name))
+    # Quotients next to a half, which float16 rounds to it.
+    for x in (np.array([-4.75, 4.75, -2.625, -13.5, 5.875], np.float16), floats(2, 257, kind=np.float16, low=-16, high=16)):
+        found.append(problem("QuantizeLinear", [x, np.full(x.shape[-1:], 0.1203, np.float16), np.full(x.shape[-1:], 56, np.uint8)], axis=-1,
+                             title=f"of halves {x.shape}"))
     return found

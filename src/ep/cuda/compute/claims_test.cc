@@ -314,6 +314,18 @@ TEST(ClaimNodes, ANormThatMakesAnotherTypeIsLeftToOthers) {
   }
 }
 
+TEST(ClaimNodes, ANormOfWhichOnlyTheMeanIsWantedIsLeftToOthers) {
+  plan_testing::GraphBuilder builder;
+  const ValueId x = builder.input("x", dims({1, 4})), scale = builder.input("scale", dims({4}));
+  const ValueId bias = builder.input("bias", {});
+  const ValueId mean = builder.node("LayerNormalization", {x, scale, bias}, "mean");
+  builder.last().since_version = 17;
+  builder.last().outputs = {kNoValue, mean};
+  builder.shape(mean, Shape{1, 1});
+  builder.output(mean);
+  EXPECT_THAT(claim_nodes(builder.graph), ElementsAre(false));
+}
+
 TEST(ClaimNodes, ANormWhoseBiasIsBroadcastIsTwoKernels) {
   plan_testing::GraphBuilder builder;
   const ValueId x = builder.input("x", {{-1, "n"}, {6, {}}, {8, {}}});

@@ -47,6 +47,7 @@ class DirectConv final : public Kernel {
   };
   size_t padded_bytes() const { return padded_ ? shape_.batch * shape_.in_blocks() * 32 * shape_.in_pixels() : 0; }
   void choose_padding();
+  void stand_line_up();
   void choose_regions(int threads);
   void copy_padded(ThreadPool& pool, const float* x, float* padded) const;
   int64_t out_rows() const { return shape_.d.out * shape_.h.out; }
@@ -64,6 +65,7 @@ class DirectConv final : public Kernel {
   bool padded_ = false;
   WindowAxis unpadded_h_, unpadded_w_;
   bool point_ = false;  // 1x1, stride 1, no pads: all pixels are one row
+  bool line_ = false;   // a single column, which is a line of the model
   bool clamps_ = true;  // the activation is done in registers
   std::shared_ptr<const float> weights_;
   ConvBias bias_;
@@ -126,6 +128,7 @@ Result<std::unique_ptr<Kernel>> DirectConv::create(const KernelNode& node) {
   TENON_TRY_ASSIGN(kernel->bias_, ConvBias::create(node, 2, shape.outputs));
   TENON_TRY_ASSIGN(kernel->residual_, ConvResidual::create(node, 3));
   kernel->choose_padding();
+  kernel->stand_line_up();
   kernel->choose_regions(node.pool == nullptr ? 1 : node.pool->threads());
   return std::unique_ptr<Kernel>(std::move(kernel));
 }
@@ -146,6 +149,13 @@ void DirectConv::choose_padding() {
   h.in = height;
   w.in = width;
   h.pad_begin = w.pad_begin = h.pad_end = w.pad_end = 0;
+}
+
+// Rows are shared by threads and kept to what caches hold, columns are not: the pixels of a line become rows.
+void DirectConv::stand_line_up() {
+  WindowAxis &h = shape_.h, &w = shape_.w;
+  line_ = !padded_ && !point_ && is_point(h) && h.in == 1;
+  if (line_) std::swap(h, w);
 }
 
 void DirectConv::copy_padded(ThreadPool& pool, const float* x, float* padded) const {
@@ -192,13 +202,14 @@ void DirectConv::choose_regions(int threads) {
   // Equal ranges: a small last one would read all the weights for a few pixels.
   const int64_t count = std::max<int64_t>(1, (extent + range_size_ / 3) / range_size_);
   range_size_ = (extent + count - 1) / count;
-  if (point_ && count > 1) range_size_ = round_up(range_size_, 12);
+  const bool pixels_are_rows = point_ || line_;
+  if (pixels_are_rows && count > 1) range_size_ = round_up(range_size_, 12);
   tiles_a_chunk_ = static_cast<int64_t>(tiles_.size());
   const int64_t vectors =
       shape_.batch * shape_.out_pixels() * shape_.out_blocks() * group_inputs * taps * shape_.d.kernel;
   if (threads > 1) {
     const int64_t wanted = std::min<int64_t>(4 * threads, vectors / grain_of(1));
-    const int64_t tiles = static_cast<int64_t>(tiles_.size()), smallest = point_ ? 24 : 1;
+    const int64_t tiles = static_cast<int64_t>(tiles_.size()), smallest = pixels_are_rows ? 24 : 1;
     auto ranges = [&] { return (extent + range_size_ - 1) / range_size_ * shape_.batch * shape_.group; };
     auto chunks = [&] { return ranges() * ((tiles + tiles_a_chunk_ - 1) / tiles_a_chunk_); };
     auto split_tiles = [&] {
@@ -207,7 +218,7 @@ void DirectConv::choose_regions(int threads) {
     // Threads that share large weights should not read all of them each.
     if (large_weights_) split_tiles();
     while (chunks() < wanted && range_size_ > smallest) range_size_ = std::max(smallest, range_size_ / 2);
-    if (point_) range_size_ = round_up(range_size_, 12);
+    if (pixels_are_rows) range_size_ = round_up(range_size_, 12);
     split_tiles();
   }
   const int64_t items = std::max<int64_t>(
@@ -287,7 +298,7 @@ void DirectConv::run_slice(const float* x, const float* residual, const float* b
       if (point_) {
         const TapRange one{0, 1};
         run_span({0, part.begin, part.end - part.begin, false, one, one});
-      } else if (is_point(w) && h.stride == 1) {
+      } else if (is_point(w) && (h.stride == 1 || w.out == 1)) {
         for_column_spans(h, w, part.begin, part.end, run_span);
       } else {
         for_spans(h, w, part.begin, part.end, run_span);

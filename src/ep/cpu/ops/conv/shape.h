@@ -116,8 +116,9 @@ void for_column_spans(const WindowAxis& h, const WindowAxis& w, int64_t row_begi
   const OutputRange inner = interior_of(h);
   const int64_t top = std::clamp(inner.begin, row_begin, row_end), bottom = std::clamp(inner.end, top, row_end);
   const TapRange one{0, 1};
+  const bool down = h.stride != 1;
   for (int64_t row = row_begin; row < top; ++row) body(WindowSpan{row, 0, w.out, false, taps_of(h, row), one});
-  if (top < bottom) body(WindowSpan{top, 0, (bottom - top) * w.out, false, {0, h.kernel}, one});
+  if (top < bottom) body(WindowSpan{top, 0, (bottom - top) * w.out, down, {0, h.kernel}, one});
   for (int64_t row = bottom; row < row_end; ++row) body(WindowSpan{row, 0, w.out, false, taps_of(h, row), one});
 }
 

@@ -65,7 +65,8 @@ Result<RefImpl> make_quantize(RefNode& node) {
                    data_type_name(type), data_type_name(type_of(node, 2)));
   TENON_TRY(require_output(node, 0, node.inputs[0].shape));
   // The quotient has the type of the scale, unless the node states another one.
-  const int64_t stated = contrib ? 0 : Attributes(*node.node).integer("precision");
+  // com.microsoft's divides in float32, whatever the types.
+  const int64_t stated = contrib ? static_cast<int64_t>(DataType::kFloat) : Attributes(*node.node).integer("precision");
   const DataType precision = stated != 0 ? static_cast<DataType>(stated) : node.inputs[1].type;
   RefImpl impl;
   impl.elementwise = true;
