@@ -23,11 +23,13 @@ struct SessionImpl;
 class RunState;
 struct DynamicValue;
 
-// Memory that was checked for a plan: a steady run binds the same again, and n outputs over n inputs are n * n questions.
+// Memory that was checked for a plan: a steady run binds the same again, and n outputs over n inputs are n * n
+// questions.
 class CheckedMemory {
  public:
   bool is(uint64_t plan, bool disallow_copies, std::span<void* const> inputs, std::span<void* const> outputs) const {
-    return plan == plan_ && disallow_copies == disallow_copies_ && inputs.size() + outputs.size() == addresses_.size() &&
+    return plan == plan_ && disallow_copies == disallow_copies_ &&
+           inputs.size() + outputs.size() == addresses_.size() &&
            std::equal(inputs.begin(), inputs.end(), addresses_.begin()) &&
            std::equal(outputs.rbegin(), outputs.rend(), addresses_.rbegin());
   }

@@ -55,8 +55,8 @@ void try_sizes(Graph& graph, int64_t size, size_t rank, size_t further) {
   }
 }
 
-// Sizes to try: a likely one, those that other dimensions of the node's inputs have, which may have to fit, and some that
-// much has (triples and pairs of coordinates, what is repeated).
+// Sizes to try: a likely one, those that other dimensions of the node's inputs have, which may have to fit, and some
+// that much has (triples and pairs of coordinates, what is repeated).
 std::vector<int64_t> sizes_to_try(const Graph& graph) {
   constexpr size_t kMost = 10;
   constexpr int64_t kLargest = 1024;

@@ -82,7 +82,9 @@ ConstantRef joined(const Parts& parts, bool columns) {
 bool alike(const Node& a, const Node& b) {
   if (a.op_type != b.op_type || a.inputs[0] != b.inputs[0]) return false;
   const auto zeros = [](const Node& node) { return node.input(kZeros) != kNoValue; };
-  const auto number = [](const Node& node, const char* name) { return Attributes(node).find_integer(name).value_or(0); };
+  const auto number = [](const Node& node, const char* name) {
+    return Attributes(node).find_integer(name).value_or(0);
+  };
   return a.op_type == "MatMul" ||
          (zeros(a) == zeros(b) && number(a, "bits") == number(b, "bits") && number(a, "K") == number(b, "K") &&
           number(a, "block_size") == number(b, "block_size"));

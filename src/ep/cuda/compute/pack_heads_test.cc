@@ -45,7 +45,8 @@ struct Attention {
       }
       inputs.push_back(made);
     }
-    for (const char* name : {"past_k", "past_v"}) inputs.push_back(builder.input(name, dims({1, kKvHeads, 20, kDepth})));
+    for (const char* name : {"past_k", "past_v"})
+      inputs.push_back(builder.input(name, dims({1, kKvHeads, 20, kDepth})));
     inputs.push_back(builder.input("lengths", dims({1}), DataType::kInt32));
     std::byte* data = nullptr;
     ConstantRef total = *make_constant(DataType::kInt32, Shape{}, &data);
@@ -79,10 +80,9 @@ struct Attention {
 
   ValueId product(const std::string& name, ValueId x, int64_t columns, bool bits) {
     if (!bits) return builder.node("MatMul", {x, floats(name + "_w", Shape{kSize, columns})}, name);
-    const ValueId made = builder.node("MatMulNBits",
-                                      {x, bytes(name + "_codes", Shape{columns, 1, 8}),
-                                       floats(name + "_scales", Shape{columns, 1})},
-                                      name);
+    const ValueId made = builder.node(
+        "MatMulNBits", {x, bytes(name + "_codes", Shape{columns, 1, 8}), floats(name + "_scales", Shape{columns, 1})},
+        name);
     Node& node = builder.last();
     node.domain = "com.microsoft";
     node.since_version = 1;

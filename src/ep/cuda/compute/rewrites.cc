@@ -591,9 +591,10 @@ Status run_rewrites(Graph& graph) {
     if (rewriter.erased(i)) continue;
     // What leaves its first output out is none of these forms.
     if (rewriter.node(i).outputs.empty() || rewriter.node(i).outputs[0] == kNoValue) continue;
-    (void)(contrib_norm(rewriter, i) || bias_apart(rewriter, i) || hoist_factors(rewriter, i, true) || product_of_rows(rewriter, i) ||
-           flat_gather(rewriter, i) || group_norm_of_reshapes(rewriter, i) || scale_into_group_norm(rewriter, i) ||
-           parts_of_gemm(rewriter, i) || product_of_vector(rewriter, i) || softmax_in_the_middle(rewriter, i));
+    (void)(contrib_norm(rewriter, i) || bias_apart(rewriter, i) || hoist_factors(rewriter, i, true) ||
+           product_of_rows(rewriter, i) || flat_gather(rewriter, i) || group_norm_of_reshapes(rewriter, i) ||
+           scale_into_group_norm(rewriter, i) || parts_of_gemm(rewriter, i) || product_of_vector(rewriter, i) ||
+           softmax_in_the_middle(rewriter, i));
   }
   rewriter.finish();
   return Status();

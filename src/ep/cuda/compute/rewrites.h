@@ -21,8 +21,8 @@ void join_images(Graph& graph);
 // (matmul/few_rows.h); their kernels add nothing themselves.
 void split_skips(Graph& graph);
 
-// After them too: act(x w) * (x v) of many rows, where a product library's epilogue lacks the activation, becomes two bare
-// products and an elementwise kernel: a kernel for the activation alone would read and write all of it once more.
+// After them too: act(x w) * (x v) of many rows, where a product library's epilogue lacks the activation, becomes two
+// bare products and an elementwise kernel: a kernel for the activation alone would read and write all of it once more.
 void leave_gates(Graph& graph);
 
 }  // namespace tenon::cuda

@@ -43,9 +43,7 @@ TEST(LeaveGates, OfManyRowsTheActivationIsTheGatesKernels) {
   EXPECT_THAT(text, Not(HasSubstr("act 7")));
 }
 
-TEST(LeaveGates, OfFewRowsOneKernelComputesAll) {
-  EXPECT_THAT(gate_of(3, true), HasSubstr("3x96*96x64"));
-}
+TEST(LeaveGates, OfFewRowsOneKernelComputesAll) { EXPECT_THAT(gate_of(3, true), HasSubstr("3x96*96x64")); }
 
 // A row that is broadcast is no gate: the product keeps its activation.
 TEST(LeaveGates, AFactorOfAnotherShapeChangesNothing) { EXPECT_THAT(gate_of(40, false), HasSubstr("act 7")); }

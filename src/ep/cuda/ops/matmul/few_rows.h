@@ -1,5 +1,5 @@
-// Products of a few rows with weights, with what stands around them in the same kernel (few_rows.cuh, row_tiles.cuh): the
-// normalisation of the rows, products of the same rows, a gate, bias, residual and activation.
+// Products of a few rows with weights, with what stands around them in the same kernel (few_rows.cuh, row_tiles.cuh):
+// the normalisation of the rows, products of the same rows, a gate, bias, residual and activation.
 #pragma once
 
 #include <optional>
@@ -34,8 +34,8 @@ struct RowProduct {
   int64_t block_size = 0;
 };
 
-// Whether a kernel takes products of these sizes. `bits`: of the weights, 0: they are of `type`. Products of more rows are
-// ConvOp's, for which weights of few bits have to become numbers.
+// Whether a kernel takes products of these sizes. `bits`: of the weights, 0: they are of `type`. Products of more rows
+// are ConvOp's, for which weights of few bits have to become numbers.
 bool takes_few_rows(DataType type, int64_t rows, int64_t depth, int64_t columns, int bits = 0);
 Status add_few_rows(Lowering& to, const Node& node, const RowProduct& product);
 // The bytes of a constant with its numbers of few bits as a matrix [columns][depth] of `type` in memory of the run.
