@@ -50,6 +50,26 @@ TEST(Copies, StrictModeRefusesEachAndNamesTheOutput) {
   EXPECT_THAT(values_of(x), ElementsAre(1, 2));  // nothing was run
 }
 
+// An output over an input that is read later is made elsewhere and copied, in each run anew.
+TEST(Copies, AnOutputOverAnInputIsCopiedInEachRun) {
+  const auto session = model_that_reads_x_late().load();
+  ASSERT_THAT(session, is_ok());
+  Binding binding = *(*session)->make_binding(), apart = *(*session)->make_binding();
+  const Tensor x = floats({2}, {1, 2});
+  ASSERT_THAT(apart.bind_input("x", x), is_ok());
+  ASSERT_THAT(binding.bind_input("x", x), is_ok());
+  ASSERT_THAT(binding.bind_output("y", x), is_ok());
+  for (int run = 0; run < 3; ++run) {
+    ASSERT_THAT((*session)->run(apart), is_ok());
+    const std::vector<float> wanted = values_of(apart.output("y"));
+    RunReport report;
+    ASSERT_THAT((*session)->run(binding, {.report = &report}), is_ok());
+    EXPECT_EQ(values_of(x), wanted) << run;
+    ASSERT_EQ(report.copies.records.size(), 1u);
+    EXPECT_EQ(report.copies.records[0].reason, CopyReason::kOverlap);
+  }
+}
+
 TEST(Copies, AnInputOrConstantHandedThroughIsWrittenDown) {
   const auto session = pass_through_model().load();
   ASSERT_THAT(session, is_ok());

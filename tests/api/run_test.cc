@@ -99,6 +99,27 @@ TEST_F(RunTest, OutputsThatOverlapAreRefused) {
   EXPECT_THAT(session_->run(*binding_), has_status(StatusCode::kInvalidArgument, HasSubstr("overlap")));
 }
 
+// What a run has checked it takes for granted the next time, and only then.
+TEST_F(RunTest, MemoryThatIsBoundAnewIsCheckedAnew) {
+  const Tensor memory = floats({4}, {0, 0, 0, 0});
+  const auto part = [&](int64_t first) {
+    return *Tensor::view(DataType::kFloat, Shape{2}, memory.data_as<float>() + first, 8, memory.owner());
+  };
+  ASSERT_THAT(binding_->bind_input("x", floats({2}, {1, 2})), is_ok());
+  ASSERT_THAT(binding_->bind_output("y", part(0)), is_ok());
+  ASSERT_THAT(binding_->bind_output("z", part(2)), is_ok());
+  for (int run = 0; run < 3; ++run) ASSERT_THAT(session_->run(*binding_), is_ok());
+  ASSERT_THAT(binding_->bind_output("z", part(1)), is_ok());
+  for (int run = 0; run < 2; ++run)
+    EXPECT_THAT(session_->run(*binding_), has_status(StatusCode::kInvalidArgument, HasSubstr("overlap")));
+  ASSERT_THAT(binding_->bind_output("z", part(2)), is_ok());
+  ASSERT_THAT(session_->run(*binding_), is_ok());
+  // The same memory, for another plan.
+  ASSERT_THAT(binding_->bind_input("x", floats({1}, {3})), is_ok());
+  ASSERT_THAT(session_->run(*binding_), is_ok());
+  EXPECT_THAT(values_of(binding_->output("y")), ElementsAre(6));
+}
+
 TEST_F(RunTest, BoundOutputsAreWrittenWhereTheyLie) {
   const Tensor x = floats({3}, {1, -2, 3});
   const Tensor y = floats({3}, {9, 9, 9});
