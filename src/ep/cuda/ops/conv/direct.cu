@@ -324,7 +324,6 @@ __device__ void global_average(const PoolParams& p) {
   TENON_KERNEL(conv_depthwise_##type, ConvParams, conv_depthwise<T>)                          \
   TENON_KERNEL(conv_depthwise3_##type, ConvParams, (conv_depthwise_square<T, 3, 1>))          \
   TENON_KERNEL(conv_depthwise3s2_##type, ConvParams, (conv_depthwise_square<T, 3, 2>))        \
-  TENON_KERNEL(conv_depthwise5_##type, ConvParams, (conv_depthwise_square<T, 5, 1>))          \
   TENON_KERNEL(pool_vector_##type, PoolParams, (pool<T, 16 / sizeof(T)>))                     \
   TENON_KERNEL(pool_##type, PoolParams, (pool<T, 1>))                                         \
   TENON_KERNEL(global_average_vector_##type, PoolParams, (global_average<T, 16 / sizeof(T)>)) \

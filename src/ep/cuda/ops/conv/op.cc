@@ -500,16 +500,13 @@ std::string DepthwiseConvOp::description(const Program&) const {
 }
 
 Status DepthwiseConvOp::prepare(const PrepareContext& context) {
-  // The special ones count in 32 bits.
-  const bool few = static_cast<int64_t>(params_.pixels) * params_.channels <= INT32_MAX;
-  const auto is = [&](int kernel, int stride) {
-    return few && params_.kernel_h == kernel && params_.kernel_w == kernel && params_.stride_h == stride &&
-           params_.stride_w == stride && params_.dilation_h == 1 && params_.dilation_w == 1;
-  };
-  const char* name = is(3, 1)   ? "conv_depthwise3_{}"
-                     : is(3, 2) ? "conv_depthwise3s2_{}"
-                     : is(5, 1) ? "conv_depthwise5_{}"
-                                : "conv_depthwise_{}";
+  // Of 3x3, which count in 32 bits; larger windows are tiles (depthwise_tiles.h), this is for what they do not take.
+  const bool square = static_cast<int64_t>(params_.pixels) * params_.channels <= INT32_MAX && params_.kernel_h == 3 &&
+                      params_.kernel_w == 3 && params_.dilation_h == 1 && params_.dilation_w == 1 &&
+                      params_.stride_h == params_.stride_w;
+  const char* name = square && params_.stride_h == 1   ? "conv_depthwise3_{}"
+                     : square && params_.stride_h == 2 ? "conv_depthwise3s2_{}"
+                                                       : "conv_depthwise_{}";
   std::string function(name);
   function.replace(function.find("{}"), 2, kernel_type(type_));
   TENON_TRY_ASSIGN(function_, context.kernels->find("direct", function));
