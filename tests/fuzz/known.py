@@ -145,6 +145,20 @@ def worst_gap(want, have):
                 for a, b in zip(want, have) if isinstance(a, np.ndarray) and a.dtype.kind == "f" and a.shape == b.shape), default=0)
 
 
+def product_of_bytes(node, values):
+    """What QGemm without an output scale or with one gives, by numpy."""
+    a, a_scale, a_zero, b, b_scale, b_zero, c, y_scale, y_zero = (values.get(name) if name else None for name in [*node.input, *[""] * 9][:9])
+    attributes = {one.name: one.f if one.name == "alpha" else one.i for one in node.attribute}
+    left, right = a.astype(np.int64) - a_zero.astype(np.int64), b.astype(np.int64)
+    right = (right.T if attributes.get("transB") else right) - b_zero.astype(np.int64)
+    sums = (left.T if attributes.get("transA") else left) @ right + (0 if c is None else c.astype(np.int64))
+    numbers = sums * (attributes.get("alpha", 1.0) * float(a_scale) * b_scale.astype(np.float64))
+    if y_scale is None and y_zero is None:
+        return numbers
+    limits = np.iinfo(y_zero.dtype)
+    return np.clip(np.rint(numbers / (1 if y_scale is None else float(y_scale))) + int(y_zero), limits.min, limits.max)
+
+
 def difference(problem, feed, want, got):
     if problem.step and len(want) == len(got) == 1 and within_steps(want[0], got[0], problem.step):
         return True
@@ -311,6 +325,11 @@ def difference(problem, feed, want, got):
     # What a window hides has no score; onnxruntime 1.30 gives the bias there, and later ones refuse a window beside scores.
     if any(node.op_type == "GroupQueryAttention" and {"qk_output", "local_window_size"} <= {a.name for a in node.attribute} for node in nodes):
         return True
+    # The last columns of onnxruntime's product are others where their number is odd and each has a zero point.
+    if len(nodes) == 1 and nodes[0].op_type == "QGemm":
+        exact = product_of_bytes(nodes[0], {**held_values(model), **feed})
+        if exact.shape == got[0].shape and np.abs(got[0].astype(np.float64) - exact).max(initial=0) <= 1:
+            return True
     # Close to 1 the last digit of x is many of the angle's.
     if len(nodes) > 1 and names & {"Acos", "Asin", "Acosh"} and within(want, got, 1e-3):
         return True
