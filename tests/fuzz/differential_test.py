@@ -1,5 +1,6 @@
 """A short run of the differential fuzzer with fixed seeds finds nothing, and the fuzzer finds what is wrong when something is."""
 import dataclasses
+import os
 
 import numpy as np
 import onnx
@@ -30,6 +31,22 @@ def test_random_models_give_what_the_oracles_give(name, oracle, tmp_path, record
     wrong = [finding for finding in found if finding.kind not in ("refused", "doubt")]
     assert not wrong, "\n".join(map(differential.describe, wrong))
     assert compared > len(problems) / 2
+
+
+# Over the fake driver, whose kernels run on the host: what the CUDA EP claims it can lower and run, and the numbers are right.
+@pytest.mark.parametrize("name, seeds", [("graph", 60), ("single", 80), ("chains", 30)])
+def test_what_the_cuda_ep_claims_it_can_do(name, seeds, oracle, tmp_path, record_property):
+    fake = os.environ.get("TENON_FAKE_CUDA", "")
+    if not os.path.exists(f"{fake}/libtenon_ep_cuda_host.so"):
+        pytest.skip("this build has no CUDA plugin")
+    ep = verdicts.Ep("TenonCudaExecutionProvider", f"{fake}/libtenon_ep_cuda_host.so", ("use_tf32=0",),
+                     {"LD_LIBRARY_PATH": f"{fake}:{os.environ.get('LD_LIBRARY_PATH', '')}"})
+    problems = [problem for seed in range(seeds) if (problem := generators.GENERATORS[name](seed, oracle)) is not None]
+    found, compared = verdicts.check(problems, oracle, tmp_path, ep)
+    record_property("runs_compared", compared)
+    wrong = [finding for finding in found if finding.kind != "doubt"]
+    assert not wrong, "\n".join(map(differential.describe, wrong))
+    assert compared > len(problems) / 4
 
 
 def test_every_operator_of_the_standard_has_a_template():
