@@ -59,6 +59,9 @@ Status SessionImpl::prepare() {
   TENON_TRY(check_output_types(graph, declared));
   description_ = describe_model(model_, declared);  // before EPs take constants away
   trail_ = NodeTrail(graph);
+  // A node whose outputs nobody reads needs no kernel: exporters leave such nodes. No EP is asked for it either.
+  graph.remove_dead_nodes();
+  trail_.after("", graph);
   TENON_TRY(eps_.partition(model_, copies_));
   trail_.mark(graph);
   TENON_TRY(expand_operators(graph));
@@ -66,7 +69,7 @@ Status SessionImpl::prepare() {
   TENON_TRY_ASSIGN(SpaceTable table, eps_.start(options_, graph, *devices_));
   spaces_ = SessionSpaces(std::move(table));
   for (DeviceAllocator* allocator : spaces_.table().allocators) arenas_.add(allocator);
-  // A node whose outputs nobody reads needs no kernel: exporters leave such nodes.
+  // Expansions may leave others.
   graph.remove_dead_nodes();
   trail_.after("", graph);
   {

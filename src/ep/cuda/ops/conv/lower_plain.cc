@@ -73,7 +73,8 @@ Result<bool> lower_volume(Lowering& to, const Node& node, const Epilogue& epilog
   params.pad_h = narrow(axes[1].pad_begin), params.pad_w = narrow(axes[2].pad_begin);
   params.dilation_h = narrow(axes[1].dilation), params.dilation_w = narrow(axes[2].dilation);
   ConvTensors tensors;
-  const bool flat = depth.kernel == 1 && depth.stride == 1 && depth.pad_begin == 0 && padded == x[1];
+  const bool flat =
+      depth.kernel == 1 && depth.stride == 1 && depth.pad_begin == 0 && depth.out == depth.in && padded == x[1];
   TENON_TRY_ASSIGN(tensors.x, flat ? to.channels_last(node.inputs[0]) : unfold_depth(to, node, x, depth, padded));
   const bool tf32 = rounds_to_tf32(to.options().tf32, pixels);
   TENON_TRY_ASSIGN(tensors.w, to.packed_constant(node.inputs[1], format("volume {}{}", padded, tf32 ? " tf32" : ""),
