@@ -124,7 +124,7 @@ def special(values):
 # ONNX Runtime loses or keeps a NaN and an infinity in these by where it stands.
 SPECIAL = {"ReduceMax", "ReduceMin", "MaxPool", "GlobalMaxPool", "ArgMax", "ArgMin", "TopK", "Resize", "Upsample", "LRN", "LSTM", "GRU", "RNN", "Conv",
            "ConvTranspose", "Softmax", "LogSoftmax", "Cast", "GridSample", "Unique", "ThresholdedRelu", "Shrink", "Clip", "Hardmax", "RoiAlign", "Einsum",
-           "NonMaxSuppression", "DFT", "STFT", "QuantizeLinear", "DynamicQuantizeLinear", "Multinomial", "MatMul", "Gemm", "AveragePool", "LpPool", "Attention",
+           "NonMaxSuppression", "DFT", "STFT", "QAttention", "QuantizeLinear", "DynamicQuantizeLinear", "Multinomial", "MatMul", "Gemm", "AveragePool", "LpPool", "Attention",
            "MoE", "CropAndResize", "DynamicTimeWarping", "MaxRoiPool", "DynamicQuantizeMatMul", "SkipLayerNormalization"}
 # Of nothing: the standard keeps no axis of 0 where ONNX Runtime does, or asks for zeros where it writes nothing.
 EMPTY = {"ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare",
