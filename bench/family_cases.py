@@ -179,6 +179,12 @@ def pools():
     pool("MaxPool 3x3 s2", "MaxPool", (1, 64, 112, 112), "f32 f16 u8 i8", **three)
     pool("MaxPool 2x2, 3 channels", "MaxPool", (1, 3, 512, 512), "f32 u8", kernel_shape=[2, 2], strides=[2, 2])
     pool("MaxPool 5x5 s1", "MaxPool", (1, 128, 20, 20), kernel_shape=[5, 5], pads=[2] * 4)
+    for size, kernel in ((7, 3), (14, 3), (14, 5), (56, 3), (20, 7), (20, 9), (20, 13)):
+        pool(f"MaxPool {kernel}x{kernel} s1 of {size}x{size}", "MaxPool", (1, 256, size, size), "f32", kernel_shape=[kernel] * 2,
+             pads=[kernel // 2] * 4)
+    for size, kernel in ((7, 3), (14, 3), (14, 5), (20, 7)):
+        pool(f"AveragePool {kernel}x{kernel} s1 of {size}x{size}", "AveragePool", (1, 256, size, size), "f32",
+             kernel_shape=[kernel] * 2, pads=[kernel // 2] * 4)
     pool("MaxPool 3-D", "MaxPool", (1, 16, 16, 56, 56), kernel_shape=[2, 2, 2], strides=[2, 2, 2])
     pool("MaxPool 3-D 3x3x3 s1", "MaxPool", (1, 8, 16, 28, 28), "f32", kernel_shape=[3, 3, 3], pads=[1] * 6)
     pool("MaxPool 1-D", "MaxPool", (1, 128, 4000), kernel_shape=[4], strides=[4])
@@ -388,7 +394,11 @@ def order():
     add("order", "TopK 1 of rows of 1000", "TopK", [t(128, 1000), k(1)], "f32", outputs=2)
     add("order", "TopK 300 of 8400", "TopK", [t(4, 8400), k(300)], "f32 i64", outputs=2)
     add("order", "TopK all of 4096", "TopK", [t(4, 4096), k(4096)], "f32 i64", outputs=2)
-    add("order", "TopK 5 axis 0", "TopK", [t(256, 256), k(5)], "f32", outputs=2, axis=0)
+    add("order", "TopK 5 axis 0", "TopK", [t(256, 256), k(5)], "f32 i64", outputs=2, axis=0)
+    add("order", "TopK 5 axis 0, smallest", "TopK", [t(256, 256), k(5)], "f32", outputs=2, axis=0, largest=0)
+    add("order", "TopK 20 axis 0", "TopK", [t(256, 256), k(20)], "f32", outputs=2, axis=0)
+    add("order", "TopK 1 axis 0", "TopK", [t(256, 256), k(1)], "f32 i64", outputs=2, axis=0)
+    add("order", "TopK 3 in the middle", "TopK", [t(8, 100, 80), k(3)], "f32 i64 i32", outputs=2, axis=1)
     add("order", "NonZero", "NonZero", [t(256, 1024, low=0, high=2)], "i64 bool")
     add("order", "NonZero f32", "NonZero", [t(256, 1024)], "f32")
     add("order", "Unique", "Unique", [integers(1000, 20000)], "i64", outputs=4, sorted=1)

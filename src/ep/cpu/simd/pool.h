@@ -18,11 +18,37 @@ struct PoolTaps {
 template <typename T>
 using PoolFold = void (*)(const PoolTaps<T>& taps);
 
+// Windows of stride 1 and without gaps, of rows that lie side by side. First the taps of a column are folded into
+// `rows`, then those of a row into y. Rows may hold several channels beside each other, as blocks of 8 do: their taps
+// are `shift` elements apart.
+struct PoolPlane {
+  const float* x = nullptr;  // `height` rows of `width` elements; none behind the last one is read
+  int64_t planes = 1;        // one behind the other, if all rows of the outputs are wanted
+  int64_t height = 0, width = 0;
+  int64_t kernel_rows = 1, pad_top = 0;
+  int64_t count = 1, shift = 1;  // taps along a row; each window has an element at least
+  // Of the results in between: row r begins at r * pitch, its elements `pad` behind that, and what stands before and
+  // after them is the neutral element already. kPoolSlack elements behind the last row may be touched.
+  float* rows = nullptr;
+  int64_t pitch = 0, pad = 0;
+  // Rows [begin, end) of the outputs, the first of them at y.
+  float* y = nullptr;
+  int64_t out_width = 0, begin = 0, end = 0;
+  // Averages: row r, column i is divided by columns[i] * by_row[r - begin]. kPoolSlack columns more may be read.
+  const float* columns = nullptr;
+  const float* by_row = nullptr;
+};
+inline constexpr int64_t kPoolSlack = 32;
+
 struct PoolTable {
   PoolFold<float> maximum_f32;
   PoolFold<uint8_t> maximum_u8;
   PoolFold<int8_t> maximum_i8;
   PoolFold<float> sum_f32;
+  // False with nothing written where a loop of the general form is left to do it: few rows, or an element that is a
+  // NaN.
+  bool (*maximum_plane)(const PoolPlane& plane);
+  bool (*average_plane)(const PoolPlane& plane);
   // y[r * n + i] is divided by columns[i] * by_row[r].
   void (*divide)(float* y, const float* columns, const float* by_row, int64_t rows, int64_t n);
   // Of x[rows[k] + i * stride] for k < count, the largest and its place in x. Of equal ones the first row's is taken.

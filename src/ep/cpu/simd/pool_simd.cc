@@ -1,5 +1,9 @@
 #include "ep/cpu/simd/pool.h"
 
+#include <algorithm>
+#include <limits>
+#include <type_traits>
+
 #include "ep/cpu/simd/nearest.h"
 
 namespace tenon::cpu::TENON_ISA_NAMESPACE {
@@ -24,6 +28,14 @@ struct Maximum {
   template <typename T>
   static TENON_INLINE T of_one(T y, T x) {
     return x > y || x != x ? x : y;
+  }
+};
+
+// Where no operand is a NaN.
+struct LargerNumber {
+  template <typename D>
+  static TENON_INLINE hn::Vec<D> of(D, hn::Vec<D> y, hn::Vec<D> x) {
+    return hn::Max(x, y);
   }
 };
 
@@ -112,6 +124,179 @@ void divide(float* y, const float* columns, const float* by_row, int64_t rows, i
   for (int64_t r = 0; r < rows; ++r, y += n) divide_row<16>(y, columns, by_row[r], n);
 }
 
+// Vectors of 4 would win little over the general loops.
+#if HWY_MAX_BYTES >= 32
+// n elements, fewer than a vector has, and nothing behind them is touched.
+template <typename D>
+TENON_INLINE hn::Vec<D> load_short(D d, const float* p, int64_t n) {
+  return hn::MaskedLoad(hn::FirstN(d, static_cast<size_t>(n)), d, p);
+}
+template <typename D>
+TENON_INLINE void store_short(D d, hn::Vec<D> v, float* p, int64_t n) {
+  hn::BlendedStore(v, hn::FirstN(d, static_cast<size_t>(n)), d, p);
+}
+
+// The first of n elements of the vector from element i on: the last vector overlaps others.
+TENON_INLINE int64_t vector_at(int64_t i, int64_t n) { return std::min(i, n - kLanes); }
+
+// The first tap of row `out` of the outputs, and the one behind its last.
+TENON_INLINE int64_t first_tap(const PoolPlane& p, int64_t out) { return std::max<int64_t>(0, out - p.pad_top); }
+TENON_INLINE int64_t last_tap(const PoolPlane& p, int64_t out) {
+  return std::min(p.height, out - p.pad_top + p.kernel_rows);
+}
+
+// kRows rows of the outputs from `out` on: two share all taps but one on each side. load(row) is a vector of a row.
+template <typename Op, int kRows, typename V, typename Load>
+TENON_INLINE void fold_down(const PoolPlane& p, int64_t out, V (&value)[kRows], const Load& load) {
+  const hn::DFromV<V> d;
+  const int64_t first = first_tap(p, out), last = last_tap(p, out), begin = first_tap(p, out + kRows - 1);
+  value[0] = load(begin);
+  for (int64_t row = begin + 1; row < last; ++row) value[0] = Op::of(d, value[0], load(row));
+  if constexpr (kRows == 2) {
+    const int64_t more = last_tap(p, out + 1) - 1;
+    value[1] = more >= last ? Op::of(d, value[0], load(more)) : value[0];
+    if (begin > first) value[0] = Op::of(d, value[0], load(first));
+  }
+}
+
+// Sums would be rounded differently in pairs.
+template <typename Op>
+constexpr int kRowsDown = std::is_same_v<Op, Sum> ? 1 : 2;
+
+template <typename Op, typename V>
+TENON_INLINE V finish(const PoolPlane& p, V value, int64_t r, int64_t column) {
+  const hn::DFromV<V> d;
+  if constexpr (!std::is_same_v<Op, Sum>) return value;
+  return hn::Div(value, hn::Mul(hn::LoadU(d, p.columns + column), hn::Set(d, p.by_row[r])));
+}
+
+// Rows of less than a vector stay in a register, where the taps along them are permutations: what is stored as one
+// vector and loaded as another, or as two, would have to reach the cache first.
+template <typename Op, size_t kLength>
+bool fold_short_rows(const PoolPlane& p) {
+  const hn::CappedTag<float, kLength> d;
+  const hn::RebindToSigned<decltype(d)> i;
+  using V = hn::Vec<decltype(d)>;
+  constexpr int64_t kLanes = hn::MaxLanes(d);
+  constexpr int kRows = kRowsDown<Op>;
+  constexpr bool kSum = std::is_same_v<Op, Sum>;
+  const auto inside = hn::FirstN(d, static_cast<size_t>(p.width));
+  const V padding = hn::Set(d, kSum ? 0.0f : -std::numeric_limits<float>::infinity());
+  using Taps = decltype(hn::IndicesFromVec(d, hn::Zero(i)));
+  const int64_t rows = p.end - p.begin;
+  // The vectors of a row of y from the last one on: what a vector has beyond its row is overwritten.
+  for (int64_t column = (p.out_width - 1) / kLanes * kLanes; column >= 0; column -= kLanes) {
+    Taps taps[2 * kLanes];
+    int count = 0;
+    for (int64_t k = 0; k < p.count; ++k) {
+      const int64_t offset = column + k * p.shift - p.pad;
+      if (offset <= -kLanes || offset >= p.width) continue;
+      const auto at = hn::Add(hn::Iota(i, 0), hn::Set(i, static_cast<int32_t>(offset)));
+      const auto valid = hn::And(hn::Gt(at, hn::Set(i, -1)), hn::Lt(at, hn::Set(i, static_cast<int32_t>(p.width))));
+      taps[count++] = hn::IndicesFromVec(d, hn::IfThenElse(valid, at, hn::Set(i, static_cast<int32_t>(kLanes) - 1)));
+    }
+    for (int64_t plane = 0; plane < p.planes; ++plane) {
+      const float* const x = p.x + plane * p.height * p.width;
+      float* const y = p.y + plane * rows * p.out_width;
+      for (int64_t next = 0; next < rows; next += kRows) {
+        const int64_t r = std::min(next, rows - kRows);
+        V value[kRows], sum[kRows];
+        fold_down<Op>(p, p.begin + r, value, [&](int64_t row) { return load_short(d, x + row * p.width, p.width); });
+#pragma GCC unroll 2
+        for (int j = 0; j < kRows; ++j) {
+          if (!kSum) value[j] = hn::IfThenElse(inside, value[j], padding);
+          sum[j] = hn::TableLookupLanes(value[j], taps[0]);
+        }
+        for (int k = 1; k < count; ++k) {
+#pragma GCC unroll 2
+          for (int j = 0; j < kRows; ++j) sum[j] = Op::of(d, sum[j], hn::TableLookupLanes(value[j], taps[k]));
+        }
+#pragma GCC unroll 2
+        for (int j = 0; j < kRows; ++j) {
+          float* const to = y + (r + j) * p.out_width + column;
+          const V result = finish<Op>(p, sum[j], r + j, column);
+          const int64_t left = ((p.planes - plane) * rows - r - j) * p.out_width - column;
+          left < kLanes ? store_short(d, result, to, left) : hn::StoreU(result, d, to);
+        }
+      }
+    }
+  }
+  return true;
+}
+
+constexpr int64_t kRowsAlong = 4;
+
+template <typename Op>
+void fold_long_rows(const PoolPlane& p) {
+  const DF32 d;
+  constexpr int kRows = kRowsDown<Op>;
+  const int64_t rows = p.end - p.begin;
+  for (int64_t next = 0; next < rows; next += kRows) {
+    const int64_t r = std::min(next, rows - kRows);
+    for (int64_t column = 0; column < p.width; column += kLanes) {
+      const int64_t at = vector_at(column, p.width);
+      VF32 value[kRows];
+      fold_down<Op>(p, p.begin + r, value, [&](int64_t row) { return hn::LoadU(d, p.x + row * p.width + at); });
+#pragma GCC unroll 2
+      for (int j = 0; j < kRows; ++j) hn::StoreU(value[j], d, p.rows + (r + j) * p.pitch + p.pad + at);
+    }
+  }
+  for (int64_t next = 0; next < rows; next += kRowsAlong) {
+    const int64_t r = std::min(next, rows - kRowsAlong);
+    for (int64_t column = 0; column < p.out_width; column += kLanes) {
+      const int64_t at = std::max<int64_t>(0, vector_at(column, p.out_width));
+      const float* from = p.rows + r * p.pitch + at;
+      VF32 value[kRowsAlong];
+#pragma GCC unroll 4
+      for (int j = 0; j < kRowsAlong; ++j) value[j] = hn::LoadU(d, from + j * p.pitch);
+      for (int64_t k = 1; k < p.count; ++k) {
+        from += p.shift;
+#pragma GCC unroll 4
+        for (int j = 0; j < kRowsAlong; ++j) value[j] = Op::of(d, value[j], hn::LoadU(d, from + j * p.pitch));
+      }
+      float* y = p.y + r * p.out_width + at;
+      for (int j = 0; j < kRowsAlong; ++j, y += p.out_width) hn::StoreU(finish<Op>(p, value[j], r + j, at), d, y);
+    }
+  }
+}
+
+template <typename Op>
+bool fold_planes(PoolPlane p) {
+  if (kLanes > 8 && p.width < 8) return fold_short_rows<Op, 8>(p);
+  if (p.width < kLanes) return fold_short_rows<Op, 16>(p);
+  if (p.width < kLanes || p.out_width < kLanes || p.end - p.begin < kRowsAlong) return false;
+  for (; p.planes > 0; --p.planes) {
+    fold_long_rows<Op>(p);
+    p.x += p.height * p.width;
+    p.y += (p.end - p.begin) * p.out_width;
+  }
+  return true;
+}
+
+bool has_nan(const float* x, int64_t n) {
+  const DF32 d;
+  auto found = hn::IsNaN(hn::Zero(d));
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) found = hn::Or(found, hn::IsNaN(hn::LoadU(d, x + i)));
+  bool any = !hn::AllFalse(d, found);
+  for (; i < n; ++i) any |= x[i] != x[i];
+  return any;
+}
+
+bool maximum_plane(const PoolPlane& p) {
+  // Looking for a NaN once is faster than keeping it in each step.
+  const int64_t first = first_tap(p, p.begin), last = last_tap(p, p.end - 1) + (p.planes - 1) * p.height;
+  if (p.kernel_rows == 1 || p.end - p.begin == 1 || has_nan(p.x + first * p.width, (last - first) * p.width))
+    return false;
+  return fold_planes<LargerNumber>(p);
+}
+
+bool average_plane(const PoolPlane& p) { return fold_planes<Sum>(p); }
+#else
+bool maximum_plane(const PoolPlane&) { return false; }
+bool average_plane(const PoolPlane&) { return false; }
+#endif
+
 // Of a maximum and its place, the next tap takes the place if it is larger, or the first NaN.
 template <int kStride>
 int64_t places_in_vectors(const float* x, const int32_t* rows, int64_t count, float* y, int32_t* at, int64_t n) {
@@ -152,7 +337,13 @@ void maximum_at(const float* x, const int32_t* rows, int64_t count, int64_t stri
 }  // namespace
 
 extern const PoolTable pool_table;
-const PoolTable pool_table = {
-    &fold<Maximum, float>, &fold<Maximum, uint8_t>, &fold<Maximum, int8_t>, &fold<Sum, float>, &divide, &maximum_at};
+const PoolTable pool_table = {&fold<Maximum, float>,
+                              &fold<Maximum, uint8_t>,
+                              &fold<Maximum, int8_t>,
+                              &fold<Sum, float>,
+                              &maximum_plane,
+                              &average_plane,
+                              &divide,
+                              &maximum_at};
 
 }  // namespace tenon::cpu::TENON_ISA_NAMESPACE

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -50,6 +52,67 @@ TEST_P(Pool, FoldsOfEveryTypeAndStride) {
   expect_folds<uint8_t>(table.maximum_u8, larger);
   expect_folds<int8_t>(table.maximum_i8, larger);
   expect_folds<float>(table.sum_f32, [](float a, float b) { return a + b; });
+}
+
+// Planes of rows that are shorter and longer than a vector, from both ends of an image and from between.
+TEST_P(Pool, PlanesFoldDownAndAlong) {
+  const PoolTable& table = pool_table_of(GetParam());
+  constexpr float kLowest = -std::numeric_limits<float>::infinity();
+  for (bool maximum : {true, false})
+    for (bool nan : {false, true})
+      for (int64_t width : {1, 2, 3, 4, 5, 7, 8, 9, 14, 15, 16, 17, 20, 33, 50})
+        for (auto [height, kernel_rows, pad_top, count, shift, pad] :
+             {std::array<int64_t, 6>{7, 3, 1, 3, 1, 1}, {5, 5, 4, 4, 1, 3}, {6, 1, 0, 5, 2, 8}, {1, 4, 2, 1, 1, 0}}) {
+          const int64_t planes = height == 7 ? 3 : 1;
+          const int64_t out_width = width + 2 * pad - (count - 1) * shift,
+                        out_height = height + 2 * pad_top - kernel_rows + 1;
+          if (out_width < 1) continue;
+          std::vector<float> x(planes * height * width), columns(out_width + kPoolSlack, 1), by_row(out_height, 1);
+          for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(static_cast<int>(i * 37 % 251) - 200);
+          if (nan) x[x.size() / 2] = NAN;
+          for (int64_t i = 0; i < out_width; ++i) columns[i] = static_cast<float>(i % 3 + 1);
+          for (int64_t i = 0; i < out_height; ++i) by_row[i] = static_cast<float>(i + 1);
+          const int64_t begin = planes == 1 ? out_height / 3 : 0,
+                        end = planes == 1 ? (out_height * 2 + 2) / 3 : out_height;
+          const int64_t pitch = width + 2 * pad + 3, n = planes * (end - begin) * out_width;
+          std::vector<float> rows((end - begin) * pitch + kPoolSlack, maximum ? kLowest : 0.0f), y(n + 40, 7.0f);
+          const bool made = (maximum ? table.maximum_plane : table.average_plane)({.x = x.data(),
+                                                                                   .planes = planes,
+                                                                                   .height = height,
+                                                                                   .width = width,
+                                                                                   .kernel_rows = kernel_rows,
+                                                                                   .pad_top = pad_top,
+                                                                                   .count = count,
+                                                                                   .shift = shift,
+                                                                                   .rows = rows.data(),
+                                                                                   .pitch = pitch,
+                                                                                   .pad = pad,
+                                                                                   .y = y.data(),
+                                                                                   .out_width = out_width,
+                                                                                   .begin = begin,
+                                                                                   .end = end,
+                                                                                   .columns = columns.data(),
+                                                                                   .by_row = by_row.data() + begin});
+          if (!made) std::fill_n(y.begin(), n, 7.0f);
+          for (int64_t i = 0; i < n && made; ++i) {
+            const int64_t plane = i / out_width / (end - begin), column = i % out_width;
+            const int64_t row = begin + i / out_width % (end - begin);
+            float wanted = maximum ? kLowest : 0.0f;
+            for (int64_t r = std::max<int64_t>(0, row - pad_top); r < std::min(height, row - pad_top + kernel_rows);
+                 ++r)
+              for (int64_t k = 0; k < count; ++k) {
+                const int64_t at = column - pad + k * shift;
+                if (at < 0 || at >= width) continue;
+                const float value = x[(plane * height + r) * width + at];
+                wanted = !maximum ? wanted + value : std::isnan(wanted) || value <= wanted ? wanted : value;
+              }
+            if (!maximum) wanted /= columns[column] * by_row[row];
+            ASSERT_TRUE(y[i] == wanted || (std::isnan(y[i]) && std::isnan(wanted)))
+                << "element " << i << " is " << y[i] << ", not " << wanted << ", of rows of " << width << " to "
+                << out_width;
+          }
+          for (int64_t i = n; i < n + 40; ++i) ASSERT_EQ(y[i], 7.0f) << "behind the last of rows of " << width;
+        }
 }
 
 TEST_P(Pool, AMaximumKeepsANaN) {

@@ -1,7 +1,12 @@
 // MaxPool, AveragePool and pooling over whole maps, on the blocked layout.
 #include "ep/cpu/simd/blocked.h"
+
+#include <limits>
+#include <vector>
+
 #include "ep/cpu/ops/blocked_rows.h"
 #include "ep/cpu/ops/conv/support.h"
+#include "ep/cpu/simd/pool.h"
 #include "ep/cpu/simd/window.h"
 #include "ops/reduce.h"
 
@@ -11,12 +16,25 @@ namespace {
 
 class WindowPool final : public Kernel {
  public:
-  WindowPool(const ConvShape& shape, bool maximum, bool count_pads, int threads)
-      : shape_(shape), maximum_(maximum), count_pads_(count_pads) {
+  WindowPool(const ConvShape& shape, bool maximum, bool count_pads, int threads, int slots)
+      : shape_(shape), maximum_(maximum), count_pads_(count_pads), slots_(slots) {
     const int64_t by_cache = std::max<int64_t>(4, 128 * 1024 / std::max<int64_t>(1, shape.w.in * shape.h.stride * 32));
     const int64_t planes = std::max<int64_t>(1, shape.batch * shape.in_blocks());
     const int64_t chunks = threads == 1 ? 1 : (4 * threads + planes - 1) / planes;
     rows_a_chunk_ = std::max<int64_t>(1, std::min(by_cache, (shape.h.out + chunks - 1) / chunks));
+    const WindowAxis &h = shape_.h, &w = shape_.w;
+    neighbours_ = h.stride == 1 && w.stride == 1 && h.dilation == 1 && h.kernel * w.kernel > 1;
+    if (!neighbours_) return;
+    pitch_ = std::max(w.pad_begin + w.in, w.out - 1 + w.reach()) * 8;
+    rows_a_chunk_ = std::min(rows_a_chunk_, std::max<int64_t>(kBlock / pitch_, 4));
+    slot_bytes_ = round_up((rows_a_chunk_ * pitch_ + kPoolSlack) * static_cast<int64_t>(sizeof(float)), 64);
+    if (maximum_) return;
+    columns_.assign(w.out * 8 + kPoolSlack, 1.0f);
+    for (int64_t i = 0; i < w.out * 8; ++i)
+      columns_[i] = static_cast<float>(count_pads ? padded_taps(w, i / 8) : taps_of(w, i / 8).count);
+    by_row_.assign(h.out, 1.0f);
+    for (int64_t row = 0; row < h.out; ++row)
+      by_row_[row] = static_cast<float>(count_pads ? padded_taps(h, row) : taps_of(h, row).count);
   }
 
   Status run(KernelContext& context) const override {
@@ -25,14 +43,24 @@ class WindowPool final : public Kernel {
     const int64_t chunks = (shape_.h.out + rows_a_chunk_ - 1) / rows_a_chunk_;
     const int64_t in_plane = shape_.in_pixels() * 8, out_plane = shape_.out_pixels() * 8;
     const int64_t grain = grain_of(rows_a_chunk_ * shape_.w.out * shape_.h.kernel * shape_.w.kernel);
+    ScratchSlots slots(context.scratch, slot_bytes_, slots_);
     context.pool->parallel_for(shape_.batch * shape_.in_blocks() * chunks, grain, [&](int64_t begin, int64_t end) {
+      const ScratchSlots::Claim claim(slots);
+      float* const rows = claim.floats();
+      // The padding beside the rows stays as it is from chunk to chunk.
+      if (neighbours_)
+        std::fill_n(rows, rows_a_chunk_ * pitch_, maximum_ ? -std::numeric_limits<float>::infinity() : 0.0f);
       for (int64_t item = begin; item < end; ++item) {
         const int64_t plane = item / chunks, first = item % chunks * rows_a_chunk_;
-        run_rows(x + plane * in_plane, y + plane * out_plane, first, std::min(shape_.h.out, first + rows_a_chunk_));
+        const int64_t last = std::min(shape_.h.out, first + rows_a_chunk_);
+        const float* const from = x + plane * in_plane;
+        float* const to = y + plane * out_plane;
+        if (!neighbours_ || !run_neighbours(rows, from, to, first, last)) run_rows(from, to, first, last);
       }
     });
     return {};
   }
+  size_t scratch_bytes() const override { return slot_bytes_ * slots_; }
   std::string_view name() const override { return maximum_ ? "max_pool" : "average_pool"; }
 
  private:
@@ -68,10 +96,39 @@ class WindowPool final : public Kernel {
     });
   }
 
+  // Rows [begin, end) of windows of stride 1, or false.
+  bool run_neighbours(float* rows, const float* x, float* y, int64_t begin, int64_t end) const {
+    const WindowAxis &h = shape_.h, &w = shape_.w;
+    const PoolPlane task{.x = x,
+                         .height = h.in,
+                         .width = w.in * 8,
+                         .kernel_rows = h.kernel,
+                         .pad_top = h.pad_begin,
+                         .count = w.kernel,
+                         .shift = w.dilation * 8,
+                         .rows = rows,
+                         .pitch = pitch_,
+                         .pad = w.pad_begin * 8,
+                         .y = y + begin * w.out * 8,
+                         .out_width = w.out * 8,
+                         .begin = begin,
+                         .end = end,
+                         .columns = columns_.data(),
+                         .by_row = by_row_.data() + begin};
+    return (maximum_ ? pool_table().maximum_plane : pool_table().average_plane)(task);
+  }
+
+  static constexpr int64_t kBlock = 8192;  // floats between rows and columns
+
   ConvShape shape_;
   bool maximum_;
   bool count_pads_;
+  int slots_;
   int64_t rows_a_chunk_ = 1;
+  bool neighbours_ = false;
+  int64_t pitch_ = 0;                    // floats of a row with its padding
+  std::vector<float> columns_, by_row_;  // AveragePool: the taps of each output along each axis
+  size_t slot_bytes_ = 0;
 };
 
 class GlobalPool final : public Kernel {
@@ -138,9 +195,9 @@ Status match_window_pool(const KernelNode& node) {
 Result<std::unique_ptr<Kernel>> create_window_pool(const KernelNode& node) {
   TENON_TRY_ASSIGN(const PoolDesc pool, read_window_pool(node));
   TENON_TRY_ASSIGN(const ConvShape shape, pool_shape(node.inputs[0], pool));
-  return std::unique_ptr<Kernel>(std::make_unique<WindowPool>(shape, pool.kind == PoolDesc::Kind::kMax,
-                                                              pool.count_include_pad,
-                                                              node.pool == nullptr ? 1 : node.pool->threads()));
+  return std::unique_ptr<Kernel>(
+      std::make_unique<WindowPool>(shape, pool.kind == PoolDesc::Kind::kMax, pool.count_include_pad,
+                                   node.pool == nullptr ? 1 : node.pool->threads(), scratch_slots(node)));
 }
 
 Status match_global_pool(const KernelNode& node) {

@@ -63,8 +63,12 @@ class PlainPool final : public Kernel {
       lead_ = round_up(row_.pad_begin, line) - row_.pad_begin;
       pitch_ = std::max(row_.pad_begin + row_.in, (row_.out - 1) * row_.stride + row_.reach()) + 1;
       pitch_ = round_up(lead_ + pitch_, line);
+      neighbours_ = outer_ == 1 && element_bytes() == sizeof(float) && axes_[0].stride == 1 && axes_[0].dilation == 1 &&
+                    row_.stride == 1;
       while (block_ < axes_[0].out && set_sizes(block_ + 1) <= kBlock) ++block_;
       set_sizes(block_);
+      if (neighbours_ && block_ == axes_[0].out) planes_ = std::max<int64_t>(1, kBlock / pool_.window.in_count());
+      sizes_[3] += kPoolSlack;
     }
     for (int64_t& size : sizes_) {
       size = round_up(size, kLineBytes);
@@ -126,6 +130,7 @@ class PlainPool final : public Kernel {
         for (int64_t out = 0; out < axes_[d].out; ++out) products.push_back(before * divisor(d, out));
       row_divisors_ = std::move(products);
     }
+    divisors_.resize(divisors_.size() + kPoolSlack, 1.0f);
   }
 
   // What `outs` outputs along the first axis need: converted elements of the image, two places for the slices between
@@ -167,6 +172,13 @@ class PlainPool final : public Kernel {
     }
     while (begin < end) {
       const int64_t plane = begin / axes_[0].out, first = begin % axes_[0].out;
+      if constexpr (std::is_same_v<T, float>) {
+        const int64_t planes = first > 0 || converts() ? 1 : std::min(planes_, (end - begin) / axes_[0].out);
+        if (planes > 1 && run_neighbours(context, plane, planes, 0, axes_[0].out, steps, places)) {
+          begin += planes * axes_[0].out;
+          continue;
+        }
+      }
       const int64_t last = std::min({first + block_, axes_[0].out, first + end - begin});
       run_block<T>(context, plane, first, last, fold, steps, places);
       begin += last - first;
@@ -177,6 +189,9 @@ class PlainPool final : public Kernel {
   template <typename T>
   void run_block(KernelContext& context, int64_t plane, int64_t first, int64_t last, PoolFold<T> fold,
                  const Steps& steps, T* const* places) const {
+    if constexpr (std::is_same_v<T, float>) {
+      if (neighbours_ && run_neighbours(context, plane, 1, first, last, steps, places)) return;
+    }
     int64_t inner = pool_.window.in_count() / axes_[0].in;
     int64_t origin = axes_[0].in, limit = 0;  // of the elements along that axis
     for (int64_t out = first; out < last; ++out) {
@@ -214,6 +229,41 @@ class PlainPool final : public Kernel {
           .n = row_.out,
           .rows = rows});
     close(context, out, rows, rows_before % std::max<int64_t>(1, std::ssize(row_divisors_)), 0, row_.out, y, steps);
+  }
+
+  // The same of two axes of stride 1, both at once, or false.
+  bool run_neighbours(KernelContext& context, int64_t plane, int64_t planes, int64_t first, int64_t last,
+                      const Steps& steps, float* const* places) const {
+    const WindowAxis& axis = axes_[0];
+    const int64_t at = plane * axis.in * row_.in;
+    const float* from = context.input<float>(0) + (converts() ? 0 : at);
+    if (converts()) {
+      const int64_t origin = inside_[0][first].begin;
+      const Inside& end = inside_[0][last - 1];
+      read(context, at + origin * row_.in, (end.begin + end.count() - origin) * row_.in, places[0], steps);
+      from = places[0] - origin * row_.in;
+    }
+    const int64_t out = (plane * axis.out + first) * row_.out;
+    PoolPlane task{.x = from,
+                   .planes = planes,
+                   .height = axis.in,
+                   .width = row_.in,
+                   .kernel_rows = axis.kernel,
+                   .pad_top = axis.pad_begin,
+                   .count = row_.kernel,
+                   .shift = row_.dilation,
+                   .rows = places[3] + lead_,
+                   .pitch = pitch_,
+                   .pad = row_.pad_begin,
+                   .y = open(context, out, places[4]),
+                   .out_width = row_.out,
+                   .begin = first,
+                   .end = last,
+                   .columns = divisors_.data()};
+    if (!maximum()) task.by_row = row_divisors_.data() + first;
+    if (!(maximum() ? pool_table().maximum_plane : pool_table().average_plane)(task)) return false;
+    finish(context, out, planes * (last - first) * row_.out, task.y, steps);
+    return true;
   }
 
   // Slices of `inner` elements along axis d, whose first one in `from` is `origin`.
@@ -287,9 +337,12 @@ class PlainPool final : public Kernel {
              const Steps& steps) const {
     if constexpr (std::is_same_v<T, float>) {
       if (!maximum()) pool_table().divide(y, divisors_.data() + column, row_divisors_.data() + row, rows, n);
-      if (bytes_) return quantize_table().quantize(y, steps.y, rows * n, context.output<uint8_t>(0) + at);
-      end_floats(type_, context.outputs[0], at, rows * n, y);
+      finish(context, at, rows * n, y, steps);
     }
+  }
+  void finish(KernelContext& context, int64_t at, int64_t n, float* y, const Steps& steps) const {
+    if (bytes_) return quantize_table().quantize(y, steps.y, n, context.output<uint8_t>(0) + at);
+    end_floats(type_, context.outputs[0], at, n, y);
   }
 
   const PoolDesc pool_;
@@ -299,7 +352,9 @@ class PlainPool final : public Kernel {
   const std::optional<ByteOperands> bytes_;
   const std::vector<std::vector<Inside>> inside_;  // of each output along each axis
   const int slots_;
-  int64_t outer_ = 0;  // axes before the last one
+  bool neighbours_ = false;  // two axes of stride 1, see run_neighbours()
+  int64_t planes_ = 1;       // so many at once
+  int64_t outer_ = 0;        // axes before the last one
   // AveragePool: the taps of each output along the last axis, and of each row of a plane along the others.
   std::vector<float> divisors_, row_divisors_;
   int64_t pitch_ = 0;  // elements of a row with its padding
