@@ -5,6 +5,21 @@
 
 namespace tenon::cpu {
 
+// TopK of n lines beside each other, whose elements are `step` apart: 1 to kMostTop of 1 to kTopLines lines. T is a
+// signed integer as large as an element. Elements come first whose keys are larger, of equal ones the first. The key of
+// an integer is its bits, exclusive or `flip`; for a float, whose bits without the sign are in `magnitude` (of an
+// integer 0), those of negative ones are turned round before. All its NaNs are one, above every number before they are
+// flipped, and so are zeros.
+template <typename T>
+struct TopLines {
+  const T* x = nullptr;
+  int64_t step = 0, length = 0, n = 0, k = 0;
+  T magnitude = 0, infinity = 0, flip = 0;
+  T* order = nullptr;  // order[j * kTopLines + l]: where element j of line l was
+};
+inline constexpr int64_t kTopLines = 16;
+inline constexpr int64_t kMostTop = 32;
+
 struct LineTable {
   // Running sums of n lines beside each other, whose elements are `step` apart (negative: from the last one on). y has
   // them, those of float32 rounded from more exact ones, or where `exclusive` those before. Integers wrap around. x and
@@ -23,6 +38,9 @@ struct LineTable {
   // the first or the last. A NaN is the extreme, whichever is asked for. Rows are counted in 32 bits.
   void (*arg_columns)(const float* x, int64_t length, int64_t inner, int64_t columns, bool largest, bool last,
                       int64_t* y);
+  // False, with nothing done, where vectors would win nothing.
+  bool (*top_i32)(const TopLines<int32_t>& lines);
+  bool (*top_i64)(const TopLines<int64_t>& lines);
   // y[j] = the sum of (x[i] - columns[i * stride + j])^2 over i < length, j < n.
   void (*square_distances)(const float* x, const float* columns, int64_t stride, int64_t length, int64_t n, float* y);
   // The first place of a value; n where it is nowhere.

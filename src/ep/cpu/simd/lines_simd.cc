@@ -1,6 +1,7 @@
 #include "ep/cpu/simd/lines.h"
 
 #include <algorithm>
+#include <limits>
 #include <type_traits>
 
 #include "ep/cpu/ops/loops.h"
@@ -215,6 +216,71 @@ void arg_columns(const float* x, int64_t length, int64_t inner, int64_t columns,
   arg_columns_as<false, false>(x, length, inner, columns, y);
 }
 
+#if HWY_MAX_BYTES >= 32
+// The k first so far are sorted, each line in its lane. An element that is not among them in any lane costs a
+// comparison; another one moves those behind it.
+template <typename T>
+void top_vector(const TopLines<T>& lines, int64_t first) {
+  const LineTag<T> d;
+  using V = hn::Vec<LineTag<T>>;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto inside = hn::FirstN(d, static_cast<size_t>(std::min(lanes, lines.n - first)));
+  const V magnitude = hn::Set(d, lines.magnitude), infinity = hn::Set(d, lines.infinity), flip = hn::Set(d, lines.flip);
+  const V nan = hn::Xor(hn::Set(d, std::numeric_limits<T>::max()), flip);
+  // Negative NaNs lie below everything: of the largest they are the first all the same.
+  const bool below = lines.magnitude != 0 && lines.flip == 0;
+  const V low = hn::Set(d, below ? ~lines.infinity : std::numeric_limits<T>::min());
+  alignas(64) T keys[kMostTop * kTopLines];
+  std::fill_n(keys, lines.k * lanes, T(0));
+  T* const order = lines.order + first;
+  const int64_t last = lines.k - 1;
+  V worst = low;
+  const T* x = lines.x + first;
+  for (int64_t i = 0; i < lines.length; ++i, x += lines.step) {
+    const V bits = hn::MaskedLoad(inside, d, x);
+    V key = hn::Xor(hn::Xor(bits, hn::And(hn::BroadcastSignBit(bits), magnitude)), flip);
+    auto moves = hn::Or(hn::Gt(key, worst), hn::Lt(key, low));
+    if (i > last && hn::AllFalse(d, moves)) continue;
+    if (lines.magnitude != 0) {
+      const V size = hn::And(bits, magnitude);
+      key = hn::IfThenElse(hn::Eq(size, hn::Zero(d)), flip, key);
+      key = hn::IfThenElse(hn::Gt(size, infinity), nan, key);
+    }
+    moves = i > last ? hn::Gt(key, worst) : hn::Eq(key, key);
+    int64_t j = std::min(i, last);
+    const V place = hn::Set(d, static_cast<T>(i));
+    const auto put = [&](V other_key, V other_place, decltype(moves) others) {
+      T *const to = keys + j * lanes, *const at = order + j * kTopLines;
+      const V kept = hn::IfThenElse(moves, key, hn::Load(d, to)),
+              stays = hn::IfThenElse(moves, place, hn::LoadU(d, at));
+      hn::Store(hn::IfThenElse(others, other_key, kept), d, to);
+      hn::StoreU(hn::IfThenElse(others, other_place, stays), d, at);
+    };
+    for (; j > 0; --j) {
+      const V before = hn::Load(d, keys + (j - 1) * lanes);
+      const auto larger = hn::And(moves, hn::Gt(key, before));
+      if (hn::AllFalse(d, larger)) break;
+      put(before, hn::LoadU(d, order + (j - 1) * kTopLines), larger);
+      moves = larger;
+    }
+    put(key, place, moves);
+    if (i >= last) worst = hn::Load(d, keys + last * lanes);
+  }
+}
+#endif
+
+template <typename T>
+bool top_lines([[maybe_unused]] const TopLines<T>& lines) {
+#if HWY_MAX_BYTES >= 32
+  constexpr int64_t kFewest = 4, kMost = int64_t{1} << 31;
+  if (lines.n < kFewest || lines.k < 1 || lines.k > kMostTop || lines.length >= kMost) return false;
+  for (int64_t i = 0; i < lines.n; i += static_cast<int64_t>(hn::Lanes(LineTag<T>()))) top_vector(lines, i);
+  return true;
+#else
+  return false;
+#endif
+}
+
 template <int kVectors>
 void distances_of(const float* x, const float* columns, int64_t stride, int64_t length, float* y) {
   const DF32 f;
@@ -367,6 +433,8 @@ const LineTable line_table = {&running_sum<float>,
                               &add_rows,
                               &weighted_sum,
                               &arg_columns,
+                              &top_lines<int32_t>,
+                              &top_lines<int64_t>,
                               &square_distances,
                               &find,
                               &squares,

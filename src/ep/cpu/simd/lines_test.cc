@@ -2,8 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <type_traits>
 #include <vector>
 
@@ -203,6 +206,52 @@ TEST_P(Lines, EachElementTwice) {
   check_twice<uint8_t>(table.twice8);
   check_twice<uint16_t>(table.twice16);
   check_twice<uint32_t>(table.twice32);
+}
+
+// The first k of each line by what TopK orders: a NaN above every number, of equal ones the first.
+template <typename T, typename Bits>
+void expect_top(bool (*top)(const TopLines<Bits>&), const std::vector<T>& values) {
+  for (int64_t n : {4, 7, 8, 9, 16})
+    for (int64_t k : {1, 2, 5, 32})
+      for (bool largest : {true, false}) {
+        const int64_t length = 100, step = n + 3;
+        std::vector<T> x(length * step);
+        for (size_t i = 0; i < x.size(); ++i) x[i] = values[i * i * 7 % 1009 % values.size()];
+        std::vector<Bits> order(k * kTopLines, -1);
+        TopLines<Bits> lines{.x = reinterpret_cast<const Bits*>(x.data()),
+                             .step = step,
+                             .length = length,
+                             .n = n,
+                             .k = k,
+                             .flip = largest ? Bits(0) : Bits(-1),
+                             .order = order.data()};
+        if constexpr (std::is_floating_point_v<T>) {
+          lines.magnitude = std::numeric_limits<Bits>::max();
+          lines.infinity = std::bit_cast<Bits>(std::numeric_limits<T>::infinity());
+        }
+        if (!top(lines)) continue;
+        for (int64_t l = 0; l < n; ++l) {
+          std::vector<int64_t> wanted(length);
+          std::iota(wanted.begin(), wanted.end(), 0);
+          std::stable_sort(wanted.begin(), wanted.end(), [&](int64_t a, int64_t b) {
+            const T left = x[(largest ? a : b) * step + l], right = x[(largest ? b : a) * step + l];
+            return left > right || (left != left && right == right);
+          });
+          for (int64_t j = 0; j < k; ++j)
+            ASSERT_EQ(order[j * kTopLines + l], wanted[j]) << "place " << j << " of " << k << " in line " << l;
+        }
+      }
+}
+
+TEST_P(Lines, TopOfLinesBesideEachOther) {
+  const LineTable& table = line_table_of(GetParam());
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  expect_top<float>(table.top_i32,
+                    {1, -0.0f, 0.0f, NAN, -2, -NAN, kInfinity, -kInfinity, 3.5f, -7, 1e-40f, -1e-40f, 12});
+  expect_top<float>(table.top_i32, {-1, -2, -NAN, -kInfinity, -3, -5, -0.0f});
+  expect_top<double>(table.top_i64, {1, -0.0, 0.0, NAN, -2, -NAN, kInfinity, -kInfinity, 3.5, -7, 1e-310, -1e-310, 12});
+  expect_top<int32_t>(table.top_i32, {0, -1, 5, INT32_MAX, INT32_MIN, 17, -100});
+  expect_top<int64_t>(table.top_i64, {0, -1, 5, INT64_MAX, INT64_MIN, 17, int64_t{1} << 40});
 }
 
 INSTANTIATE_TEST_SUITE_P(Isas, Lines, testing::ValuesIn(testable_isas()),

@@ -1,9 +1,11 @@
 // Along one axis: TopK, CumSum, CumProd, ReverseSequence.
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <functional>
+#include <limits>
 
 #include "ep/cpu/ops/conv/support.h"
 #include "ep/cpu/ops/gather/indices.h"
@@ -29,9 +31,7 @@ struct TopTask {
 };
 using TopLoop = void (*)(const TopTask& task);
 
-// Neighbouring lines are made rows together: they share cache lines.
-constexpr int64_t kTopLines = 16;
-// Elements of the rows that are made at once.
+// Neighbouring lines, kTopLines of them, are made rows together: they share cache lines. Elements of these rows.
 constexpr int64_t kTopElements = 65536;
 
 // The first k of [first, last) in order.
@@ -48,7 +48,7 @@ void sort_first(Iterator first, Iterator last, int64_t k, const Less& less) {
 }
 
 // Up to so many first elements are found by insertion.
-constexpr int64_t kFewFirst = 32;
+constexpr int64_t kFewFirst = kMostTop;
 
 // A number whose order as an unsigned one is that of the value; zeros of both signs are one, and so are NaNs.
 template <typename C>
@@ -155,10 +155,43 @@ void order_of(const T* from, int64_t length, int64_t k, bool largest, int64_t* o
   });
 }
 
+// Neighbouring lines in the lanes of vectors; false where they are not for these.
+template <typename T, typename Bits, typename Top>
+bool top_beside(const TopTask& task, Top top) {
+  const T* const x = static_cast<const T*>(task.x);
+  alignas(64) Bits order[kMostTop * kTopLines];
+  TopLines<Bits> lines{.x = reinterpret_cast<const Bits*>(x),
+                       .step = task.stride,
+                       .length = task.length,
+                       .n = task.lines,
+                       .k = task.k,
+                       .flip = task.largest ? Bits(0) : Bits(-1),
+                       .order = order};
+  if constexpr (is_float<T>) {
+    lines.magnitude = std::numeric_limits<Bits>::max();
+    lines.infinity = std::bit_cast<Bits>(std::numeric_limits<T>::infinity());
+  }
+  if (!top(lines)) return false;
+  for (int64_t j = 0; j < task.k; ++j) {
+    for (int64_t l = 0; l < task.lines; ++l) {
+      const int64_t from = order[j * kTopLines + l], to = j * task.stride + l;
+      if (task.values != nullptr) static_cast<T*>(task.values)[to] = x[from * task.stride + l];
+      if (task.indices != nullptr) task.indices[to] = from;
+    }
+  }
+  return true;
+}
+
 template <typename T>
 void top_loop(const TopTask& task) {
   const T* rows = static_cast<const T*>(task.x);
   if (task.stride != 1) {
+    if constexpr (std::is_same_v<T, float> || std::is_same_v<T, int32_t>) {
+      if (top_beside<T, int32_t>(task, line_table().top_i32)) return;
+    }
+    if constexpr (std::is_same_v<T, double> || std::is_same_v<T, int64_t>) {
+      if (top_beside<T, int64_t>(task, line_table().top_i64)) return;
+    }
     T* const made = static_cast<T*>(task.line);
     for (int64_t i = 0; i < task.length; ++i)
       for (int64_t l = 0; l < task.lines; ++l) made[l * task.length + i] = rows[i * task.stride + l];
@@ -206,7 +239,7 @@ Result<RefImpl> make_top_k(RefNode& node) {
     TENON_TRY_ASSIGN(void* const indices, open_output(context, indices_spec, 1, shape));
     ScratchSlots scratch(context.scratch, slot_bytes, slots);
     constexpr int64_t kElements = 2048;
-    const int64_t grain = std::max<int64_t>(1, kElements / std::max<int64_t>(1, line.length));
+    const int64_t grain = std::max(std::min(kTopLines, line.inner), kElements / std::max<int64_t>(1, line.length));
     context.pool->parallel_for(line.outer * line.inner, grain, [&](int64_t begin, int64_t end) {
       const ScratchSlots::Claim claim(scratch);
       auto* const room = reinterpret_cast<std::byte*>(claim.floats());
