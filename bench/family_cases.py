@@ -165,6 +165,7 @@ def convolutions():
     bytes_conv("QLinearConv stem 7x7 s2", (1, 3, 224, 224), (64, 3, 7, 7), pads=[3] * 4, strides=[2, 2])
     bytes_conv("QLinearConv depthwise 3x3", (1, 144, 56, 56), (144, 1, 3, 3), group=144, **same)
     bytes_conv("QLinearConv depthwise 3x3", (1, 144, 56, 56), (144, 1, 3, 3), "i8", group=144, **same)
+    bytes_conv("QLinearConv depthwise 3x3 of 7x7", (1, 576, 7, 7), (576, 1, 3, 3), group=576, **same)
     bytes_conv("QLinearConv depthwise 5x5 s2", (1, 96, 56, 56), (96, 1, 5, 5), group=96, pads=[2] * 4, strides=[2, 2])
     bytes_conv("QLinearConv 8 groups", (1, 128, 28, 28), (128, 16, 3, 3), group=8, **same)
     add("conv int8", "ConvInteger 3x3", "ConvInteger",
@@ -195,6 +196,7 @@ def pools():
     pool("AveragePool 3-D", "AveragePool", (1, 16, 16, 56, 56), kernel_shape=[2, 2, 2], strides=[2, 2, 2])
     pool("AveragePool 1-D", "AveragePool", (1, 128, 4000), kernel_shape=[4], strides=[4])
     pool("LpPool 3x3", "LpPool", (1, 64, 56, 56), "f32", kernel_shape=[3, 3], pads=[1] * 4, p=2)
+    pool("LpPool 1-D", "LpPool", (1, 128, 2000), "f32", kernel_shape=[3], p=2)
     pool("GlobalAveragePool", "GlobalAveragePool", (1, 512, 28, 28))
     pool("GlobalMaxPool", "GlobalMaxPool", (1, 512, 28, 28))
     pool("GlobalLpPool", "GlobalLpPool", (1, 512, 28, 28), "f32")
@@ -295,6 +297,8 @@ def unary():
         add("unary math", op, op, [t(256, 1024)], "i64 i32" if op != "Sign" else "i64")
     add("unary math", "Sqrt", "Sqrt", [t(256, 1024, **positive)], "f64")
     add("unary math", "Exp", "Exp", [t(256, 1024)], "f64")
+    for op in ("Sin", "Cos"):
+        add("unary math", op, op, [t(256, 1024)], "f64")
     for op in ("Sigmoid Relu LeakyRelu Elu Selu Celu HardSigmoid HardSwish Softplus Softsign Mish Gelu ThresholdedRelu "
                "Shrink").split():
         opset = {"Swish": 24}.get(op)
@@ -400,6 +404,7 @@ def order():
     add("order", "TopK 1 axis 0", "TopK", [t(256, 256), k(1)], "f32 i64", outputs=2, axis=0)
     add("order", "TopK 3 in the middle", "TopK", [t(8, 100, 80), k(3)], "f32 i64 i32", outputs=2, axis=1)
     add("order", "NonZero", "NonZero", [t(256, 1024, low=0, high=2)], "i64 bool")
+    add("order", "NonZero of a volume", "NonZero", [t(16, 128, 512, low=0, high=2)], "i64 bool")
     add("order", "NonZero f32", "NonZero", [t(256, 1024)], "f32")
     add("order", "Unique", "Unique", [integers(1000, 20000)], "i64", outputs=4, sorted=1)
     add("order", "Compress", "Compress", [t(2048, 128), t(2048, type="bool")], "f32", axis=0)
@@ -449,6 +454,7 @@ def moves():
     add("split", "Split channels", "Split", [t(1, 128, 56, 56)], "f32 f16", outputs=2, num_outputs=2, axis=1)
     add("split", "Split last", "Split", [t(512, 768)], "f32 i64", outputs=3, num_outputs=3, axis=1)
     add("tile", "Tile rows", "Tile", [t(64, 1024), fixed(4, 1)], "f32 i64")
+    add("tile", "Tile of every axis", "Tile", [t(16, 16, 16), fixed(2, 2, 2)], "f32 f16 i64")
     add("tile", "Tile columns", "Tile", [t(1024, 32), fixed(1, 8)], "f32 u8")
     add("expand", "Expand rows", "Expand", [t(1, 1024), fixed(256, 1024)], "f32 f16 i64")
     add("expand", "Expand columns", "Expand", [t(256, 1), fixed(256, 1024)], "f32 i64 bool")
@@ -461,6 +467,7 @@ def moves():
                           ("Transpose image of 3", (1, 256, 256, 3), (0, 3, 1, 2)), ("Transpose keys", (1, 128, 12, 64), (0, 2, 3, 1)),
                           ("Transpose all", (64, 64, 64), (2, 1, 0)), ("Transpose from channels last, 56x56", (1, 56, 56, 64), (0, 3, 1, 2)),
                           ("Transpose maps of 14x14", (8, 64, 14, 14), (0, 1, 3, 2)), ("Transpose 1000 of 8x12", (1000, 8, 12), (0, 2, 1)),
+                          ("Transpose 1000 of 4x12", (1000, 4, 12), (0, 2, 1)), ("Transpose 1000 of 6x20", (1000, 6, 20), (0, 2, 1)),
                           ("Transpose image of 4", (1, 256, 256, 4), (0, 3, 1, 2))):
         add("transpose", name, "Transpose", [t(*x)], "f32 f16 u8 i64" if "matrix" in name or "from channels last" in name else "f32 f16 u8", perm=list(perm))
     add("depth-space", "DepthToSpace DCR", "DepthToSpace", [t(1, 64, 64, 64)], "f32 f16", blocksize=2)

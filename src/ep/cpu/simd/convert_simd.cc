@@ -57,8 +57,29 @@ TENON_INLINE void transpose8x8(const uint16_t* src, int64_t src_stride, uint16_t
   }
 }
 
+TENON_INLINE void transpose4x4(const uint16_t* src, int64_t src_stride, uint16_t* dst, int64_t dst_stride) {
+  const hn::FixedTag<uint16_t, 8> d;
+  const hn::FixedTag<uint16_t, 4> part;
+  const hn::Repartition<uint32_t, decltype(d)> pairs;
+  const auto row = [&](int64_t i) { return hn::ZeroExtendVector(d, hn::LoadU(part, src + i * src_stride)); };
+  const auto first = hn::BitCast(pairs, hn::InterleaveLower(d, row(0), row(1)));
+  const auto last = hn::BitCast(pairs, hn::InterleaveLower(d, row(2), row(3)));
+  const auto store = [&](auto two, uint16_t* to) {
+    const auto columns = hn::BitCast(d, two);
+    hn::StoreU(hn::LowerHalf(part, columns), part, to);
+    hn::StoreU(hn::UpperHalf(part, columns), part, to + dst_stride);
+  };
+  store(hn::InterleaveLower(pairs, first, last), dst);
+  store(hn::InterleaveUpper(pairs, first, last), dst + 2 * dst_stride);
+}
+
 void transpose16(const uint16_t* src, int64_t src_stride, uint16_t* dst, int64_t dst_stride, int64_t rows,
                  int64_t columns) {
+  if (rows < 8 || columns < 8) {
+    return transpose_blocks(
+        src, src_stride, dst, dst_stride, rows, columns, 4, 4,
+        [&](const uint16_t* from, uint16_t* to) { transpose4x4(from, src_stride, to, dst_stride); });
+  }
   transpose_blocks(src, src_stride, dst, dst_stride, rows, columns, 8, 8,
                    [&](const uint16_t* from, uint16_t* to) { transpose8x8(from, src_stride, to, dst_stride); });
 }

@@ -59,6 +59,12 @@ bool is_pixel(int64_t count) { return count >= kLeastPixel && count <= kLargestP
 
 template <typename T>
 void transpose_of(const T* src, int64_t src_stride, T* dst, int64_t dst_stride, int64_t rows, int64_t columns) {
+  // Less than a step of the loops below.
+  constexpr int64_t kFewPixels = 24, kLeastSide = 4;
+  if constexpr (sizeof(T) == 2) {
+    if (std::min(rows, columns) >= kLeastSide && std::max(rows, columns) <= kFewPixels)
+      return convert_table().transpose16(src, src_stride, dst, dst_stride, rows, columns);
+  }
   if constexpr (sizeof(T) <= 4) {
     // Images of few channels, and blocks of few pixels.
     if (is_pixel(columns) && src_stride == columns) return pixels_of<T>(columns).apart(src, dst, dst_stride, rows);

@@ -181,6 +181,11 @@ Result<RefImpl> make_tile(RefNode& node) {
     TENON_TRY_ASSIGN(void* const y, open_output(context, out, 0, shape));
     if (shape.element_count() == 0) return {};
     const Strides dense = dense_strides(shape), from = dense_strides(x);
+    // Blocks of the output are copied from the first one of their axis; with threads that would be one axis after
+    // the other.
+    constexpr int64_t kBlockBytes = 512;
+    const auto block = [&](int d) { return dense[d] * x[d] * static_cast<int64_t>(bytes); };
+    const auto copies = [&](int d) { return tiles[d] > 1 && context.pool->threads() == 1 && block(d) >= kBlockBytes; };
     // One box of the repeats and the sizes of all axes; repeats for which it has no room are walked around it.
     Shape box, around;
     Strides source{}, target{}, steps{};
@@ -188,10 +193,10 @@ Result<RefImpl> make_tile(RefNode& node) {
       const bool room = box.rank() + 2 * (x.rank() - d) <= Shape::kMaxRank;
       if (room) {
         target[box.rank()] = dense[d] * x[d];
-        box.push_back(tiles[d]);
+        box.push_back(copies(d) ? 1 : tiles[d]);
       } else {
         steps[around.rank()] = dense[d] * x[d];
-        around.push_back(tiles[d]);
+        around.push_back(copies(d) ? 1 : tiles[d]);
       }
       source[box.rank()] = from[d];
       target[box.rank()] = dense[d];
@@ -205,6 +210,18 @@ Result<RefImpl> make_tile(RefNode& node) {
       }
       return true;
     });
+    for (int d = x.rank() - 1; d >= 0; --d) {
+      if (!copies(d)) continue;
+      const Walk firsts = make_walk(Shape(x.dims().first(d)), {dense});
+      firsts.run([&](const auto& at) {
+        for (int64_t i = 0; i < firsts.inner; ++i) {
+          auto* const to =
+              static_cast<std::byte*>(y) + (at[0] + i * firsts.inner_strides[0]) * static_cast<int64_t>(bytes);
+          for (int64_t copy = 1; copy < tiles[d]; ++copy) std::memcpy(to + copy * block(d), to, block(d));
+        }
+        return true;
+      });
+    }
     return {};
   };
   return impl;
