@@ -179,19 +179,21 @@ class IntegerConvKernel final : public Kernel {
                                });
   }
 
-  // Rows of small maps are a few bytes, for which a call would take longer than they do.
-  static void copy_row(const uint8_t* from, int64_t n, uint8_t* to) {
+  // Rows of n bytes. Those of small maps are a few bytes, for which a call would take longer than they do.
+  static void copy_rows(const uint8_t* from, int64_t from_step, int64_t n, uint8_t* to, int64_t to_step, int64_t rows) {
     // Two parts that overlap.
     const auto twice = [&](auto part) {
       constexpr auto kPart = static_cast<int64_t>(sizeof part);
-      decltype(part) last;
-      std::memcpy(&part, from, sizeof part);
-      std::memcpy(&last, from + n - kPart, sizeof last);
-      std::memcpy(to, &part, sizeof part);
-      std::memcpy(to + n - kPart, &last, sizeof last);
+      for (; rows > 0; --rows, from += from_step, to += to_step) {
+        decltype(part) last;
+        std::memcpy(&part, from, sizeof part);
+        std::memcpy(&last, from + n - kPart, sizeof last);
+        std::memcpy(to, &part, sizeof part);
+        std::memcpy(to + n - kPart, &last, sizeof last);
+      }
     };
     if (n > 32) {
-      std::memcpy(to, from, static_cast<size_t>(n));
+      for (; rows > 0; --rows, from += from_step, to += to_step) std::memcpy(to, from, static_cast<size_t>(n));
     } else if (n >= 16) {
       twice(std::array<uint64_t, 2>{});
     } else if (n >= 8) {
@@ -199,7 +201,8 @@ class IntegerConvKernel final : public Kernel {
     } else if (n >= 4) {
       twice(uint32_t{});
     } else {
-      for (int64_t i = 0; i < n; ++i) to[i] = from[i];
+      for (; rows > 0; --rows, from += from_step, to += to_step)
+        for (int64_t i = 0; i < n; ++i) to[i] = from[i];
     }
   }
 
@@ -228,27 +231,36 @@ class IntegerConvKernel final : public Kernel {
     std::memset(to, zero, static_cast<size_t>(copy_.channel));
     const WindowAxis d = d_, h = h_;
     const int64_t step = copy_.column_planes, columns = copy_.row_bytes, width = w_.in, rows = copy_.rows;
+    // Divisions would take as long as the copies of a small map.
+    const auto steps_of = [&](int64_t n) { return n <= 0 ? 0 : step == 1 ? n : (n + step - 1) / step; };
+    int64_t pz = -d.pad_begin, py = -h.pad_begin;
     for (int64_t plane = 0; plane < d.stride * h.stride; ++plane) {
-      const int64_t pz = plane / h.stride - d.pad_begin, py = plane % h.stride - h.pad_begin;
       for (int64_t px = 0; px < step; ++px) {
         // Column c of this plane is column c * step + px - pad of X.
         const int64_t shift = w_.pad_begin - px;
-        const int64_t first = std::clamp<int64_t>(shift <= 0 ? 0 : (shift + step - 1) / step, 0, columns);
-        const int64_t behind = width + shift <= 0 ? 0 : (width + shift + step - 1) / step;
+        const int64_t first = std::clamp<int64_t>(steps_of(shift), 0, columns);
+        const int64_t behind = steps_of(width + shift);
         const int64_t count = std::clamp<int64_t>(behind, first, columns) - first;
         for (int64_t slice = 0, z = pz; slice < copy_.slices; ++slice, z += d.stride, to += rows * columns) {
           if (z < 0 || z >= d.in) continue;
           const uint8_t* const from = x + z * h.in * width - shift + first * step;
+          if (step == 1 && h.stride == 1) {
+            const int64_t r = std::max<int64_t>(0, -py);
+            copy_rows(from + (py + r) * width, width, count, to + r * columns + first, columns,
+                      std::min(rows, h.in - py) - r);
+            continue;
+          }
           for (int64_t r = 0, y = py; r < rows; ++r, y += h.stride) {
             if (y < 0 || y >= h.in) continue;
             if (step == 1) {
-              copy_row(from + y * width, count, to + r * columns + first);
+              copy_rows(from + y * width, width, count, to + r * columns + first, columns, 1);
             } else {
               take_every(from + y * width, step, count, to + r * columns + first);
             }
           }
         }
       }
+      if (++py == h.stride - h.pad_begin) py = -h.pad_begin, ++pz;
     }
   }
 
@@ -305,9 +317,8 @@ class IntegerConvKernel final : public Kernel {
       for (int64_t i = begin; i < end; ++i) {
         run_channel(context, copy + i * copy_.channel, i % conv_.channels, line);
         uint8_t* y = context.output<uint8_t>(0) + i * pixels_;
-        for (int64_t z = 0; z < d_.out; ++z)
-          for (int64_t row = 0; row < h_.out; ++row, y += w_.out)
-            copy_row(line + (z * copy_.rows + row) * copy_.columns, w_.out, y);
+        for (int64_t z = 0; z < d_.out; ++z, y += h_.out * w_.out)
+          copy_rows(line + z * copy_.rows * copy_.columns, copy_.columns, w_.out, y, w_.out, h_.out);
       }
     });
   }
@@ -321,11 +332,14 @@ class IntegerConvKernel final : public Kernel {
     int16_t weights[2 * kMostDepthwiseTaps];
     int32_t sum = 0;
     int64_t taps = 0;
-    for (int64_t t = 0; t < depth_; ++t) {
-      weights[taps] = static_cast<int16_t>((w_signed_ ? static_cast<int8_t>(w[t]) : w[t]) - w_zero);
-      sum += weights[taps++];
+    for (int64_t t = 0; t < depth_;) {
       // A pair ends with its row, or with the window.
-      if (taps % 2 != 0 && (t + 1) % (in_pairs_ ? w_.kernel : depth_) == 0) weights[taps++] = 0;
+      const int64_t end = in_pairs_ ? t + w_.kernel : depth_;
+      for (; t < end; ++t) {
+        weights[taps] = static_cast<int16_t>((w_signed_ ? static_cast<int8_t>(w[t]) : w[t]) - w_zero);
+        sum += weights[taps++];
+      }
+      if (taps % 2 != 0) weights[taps++] = 0;
     }
     DepthwiseBytesTask task{.x = x,
                             .in_pairs = in_pairs_,
