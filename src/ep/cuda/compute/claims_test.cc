@@ -288,6 +288,28 @@ TEST(ClaimNodes, AValueWithoutATypeIsLeftToOthers) {
   EXPECT_THAT(claim_nodes(builder.graph), ElementsAre(false));
 }
 
+TEST(ClaimNodes, ScalesOfBlocksAreLeftToOthers) {
+  plan_testing::GraphBuilder builder;
+  const ValueId x = builder.input("x", {{-1, "n"}, {-1, "m"}});
+  std::byte* data = nullptr;
+  const ValueId scale = builder.graph.add_constant("scale", *make_constant(DataType::kFloat, Shape{2, 2}, &data));
+  builder.output(builder.node("QuantizeLinear", {x, scale}, "y", DataType::kUint8));
+  builder.last().since_version = 24;
+  builder.last().set_int("block_size", 3);
+  EXPECT_THAT(claim_nodes(builder.graph), ElementsAre(false));
+}
+
+// All that is left is the bias, which a product without channels does not add.
+TEST(ClaimNodes, ATransposedConvolutionWithoutChannelsIsLeftToOthers) {
+  plan_testing::GraphBuilder builder;
+  const ValueId x = builder.input("x", {{-1, "n"}, {0, {}}, {-1, "h"}, {-1, "w"}});
+  std::byte* data = nullptr;
+  const ValueId w = builder.graph.add_constant("w", *make_constant(DataType::kFloat, Shape{0, 2, 2, 2}, &data));
+  const ValueId bias = builder.graph.add_constant("bias", *make_constant(DataType::kFloat, Shape{2}, &data));
+  builder.output(builder.node("ConvTranspose", {x, w, bias}, "y"));
+  EXPECT_THAT(claim_nodes(builder.graph), ElementsAre(false));
+}
+
 TEST(ClaimNodes, APoolWithoutItsFirstOutputIsLeftToOthers) {
   plan_testing::GraphBuilder builder;
   const ValueId x = builder.input("x", dims({1, 1, 4, 4}));

@@ -166,6 +166,10 @@ Status can_lower(const Graph& graph, const Node& node) {
   if (node.op_type == "MatMul" || node.op_type == "Gemm" || node.op_type == "Conv" || node.op_type == "ConvTranspose")
     TENON_UNSUPPORTED_IF(compute_type(resized) != "float", "{} multiplies {}.", node.label(graph),
                          data_type_name(resized));
+  // Sizes that blocks divide are seldom among those that are tried.
+  if (node.op_type == "QuantizeLinear" || node.op_type == "DequantizeLinear")
+    TENON_UNSUPPORTED_IF(Attributes(node).find_integer("block_size").value_or(0) > 0, "{} has a scale for each block.",
+                         node.label(graph));
   if (node.op_type == "GroupQueryAttention") TENON_TRY(can_attend_grouped(graph, node));
   if (node.op_type == "MatMulNBits") TENON_TRY(can_multiply_nbits(graph, node));
   if (const Family* const family = find_family(node); family != nullptr && family->lower == &lower_contrib_norm) {

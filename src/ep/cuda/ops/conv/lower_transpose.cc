@@ -364,6 +364,7 @@ Status lower_conv_transpose(Lowering& to, const Node& node) {
   const DataType type = to.type_of(node.inputs[0]);
   TENON_UNSUPPORTED_IF(type != DataType::kFloat && type != DataType::kFloat16 && type != DataType::kBfloat16,
                        "{} is computed in {}.", to.label(node), data_type_name(type));
+  TENON_UNSUPPORTED_IF(to.value(node.inputs[0]).shape()[1] == 0, "{} has no channels.", to.label(node));
   if (const std::optional<Phases> phases = read_phases(to, node, spread, type))
     return lower_phases(to, node, spread, *phases, epilogue, type);
   TENON_TRY_ASSIGN(const TensorId products, multiply_pixels(to, node, spread, type, spread.blocks && bias != kNoValue));
