@@ -225,6 +225,10 @@ function(tenon_simd target)
     set_target_properties(${target}_${isa} PROPERTIES TENON_SIMD ON)
     target_link_libraries(${target}_${isa} PRIVATE tenon_flags)
     target_compile_definitions(${target}_${isa} PRIVATE TENON_ISA=${isa})
+    # Highway's assertions, which sanitizers switch on, call its library; its headers are all that is used.
+    if(TENON_SANITIZE)
+      target_compile_definitions(${target}_${isa} PRIVATE HWY_IS_DEBUG_BUILD=0)
+    endif()
     # The oldest CPUs get the smaller code.
     if(isa STREQUAL baseline AND best AND NOT best STREQUAL baseline AND level STREQUAL -O3 AND CMAKE_CXX_COMPILER_ID STREQUAL GNU)
       list(APPEND flags_baseline -O2 -ftree-vectorize -fvect-cost-model=dynamic)
