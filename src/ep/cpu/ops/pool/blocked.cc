@@ -114,7 +114,7 @@ class WindowPool final : public Kernel {
                          .begin = begin,
                          .end = end,
                          .columns = columns_.data(),
-                         .by_row = by_row_.data() + begin};
+                         .by_row = maximum_ ? nullptr : by_row_.data() + begin};
     return (maximum_ ? pool_table().maximum_plane : pool_table().average_plane)(task);
   }
 
