@@ -61,7 +61,6 @@ Status SessionImpl::prepare() {
   trail_ = NodeTrail(graph);
   // A node whose outputs nobody reads needs no kernel: exporters leave such nodes. No EP is asked for it either.
   graph.remove_dead_nodes();
-  trail_.after("", graph);
   TENON_TRY(eps_.partition(model_, copies_));
   trail_.mark(graph);
   TENON_TRY(expand_operators(graph));
