@@ -92,6 +92,14 @@ Status infer_cast(Context& c) {
   return {};
 }
 
+// The bits of a text are an address.
+Status infer_bit_cast(Context& c) {
+  TENON_TRY(infer_cast(c));
+  for (const DataType type : {c.type(0), *read_cast_type(c.node())})
+    TENON_INVALID_IF(type == DataType::kString, "{} takes and makes numbers, not texts.", c.node().op_type);
+  return {};
+}
+
 Status infer_cast_like(Context& c) {
   TENON_TRY(c.copy(0));
   c.set_type(0, c.type(1));
@@ -121,7 +129,7 @@ constexpr Row kRows[] = {
     {"Add", &infer_arithmetic},
     {"And", &infer_compare},
     {"Bernoulli", &infer_like_with_dtype},
-    {"BitCast", &infer_cast},
+    {"BitCast", &infer_bit_cast},
     {"BitShift", &infer_arithmetic},
     {"BitwiseAnd", &infer_arithmetic},
     {"BitwiseNot", &infer_same},

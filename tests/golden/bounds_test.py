@@ -31,6 +31,9 @@ def right(name, body, opset=18, **values):
     RIGHT[name] = (opset, body, values)
 
 
+# Eight bytes would be taken for a text's address.
+refused("BitCast to strings", "y = BitCast<to=8>(x)", opset=26, x=np.array([1.75, 2.0]))
+
 for n in LARGE:
     refused(f"ConstantOfShape {n}", "y = ConstantOfShape(a)", a=I(n))
     refused(f"ConstantOfShape {n} twice", "y = ConstantOfShape(a)", a=I(n, 4))
