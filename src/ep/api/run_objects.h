@@ -35,8 +35,8 @@ class RunObjects {
   const Object* keep(ObjectRef object);
   // Keeps what a tensor's addresses name.
   void keep(std::shared_ptr<const void> owner);
-  // What keeps the texts at these addresses without this object. Null, and a copy is needed, where one of them is none
-  // of add_texts(), or where the most of what would be kept is others'.
+  // The owner that keeps the texts at these addresses without this object. Null, and a copy is needed, where one of
+  // them is none of add_texts(), or where most of the memory that would be kept is others'.
   std::shared_ptr<const void> owner_of(std::span<const TextAddress> addresses) const;
   // Another number for each run of the process (Object::appended).
   uint64_t number();

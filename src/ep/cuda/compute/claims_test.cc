@@ -250,7 +250,7 @@ TEST(ClaimNodes, ATransposedConvolutionIsAConvolutionAndAKernel) {
   }
 }
 
-// What is refused whatever the sizes is no claim, also where nobody knows a rank: the sizes that are tried have to fit.
+// A node that no sizes help is no claim, also where nobody knows a rank: the sizes that are tried have to fit.
 TEST(ClaimNodes, WhatNoSizesHelpIsRefusedThoughRanksAreUnknown) {
   plan_testing::GraphBuilder builder;
   const ValueId x = builder.value("x", DataType::kInt64);

@@ -21,6 +21,9 @@
 
 namespace tenon::cuda {
 
+// The most rows of a product that one kernel computes with everything around it (ops/matmul/few_rows.h).
+inline constexpr int64_t kMostFewRows = 16;
+
 struct LoweringOptions {
   // Float32 values are kept in this type (kFloat16, kBfloat16): how a graph of 16-bit floats is computed, whose passes
   // saw float32 (region.h). kUndefined: as they are.

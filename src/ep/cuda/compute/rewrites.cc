@@ -529,7 +529,6 @@ void split_skips(Graph& graph) {
 
 void leave_gates(Graph& graph) {
   // Of fewer rows one kernel computes both products and the gate (matmul/few_rows.h).
-  constexpr int64_t kFewRows = 16;
   Rewriter rewriter(graph);
   for (NodeId i : rewriter.ids()) {
     if (rewriter.erased(i)) continue;
@@ -549,7 +548,7 @@ void leave_gates(Graph& graph) {
         continue;
       const Shape shape = value.shape();
       const int64_t columns = shape.rank() > 0 ? shape[shape.rank() - 1] : 0;
-      if (columns == 0 || shape.element_count() / columns <= kFewRows) continue;
+      if (columns == 0 || shape.element_count() / columns <= kMostFewRows) continue;
       Node bare = *product, gated = gate;
       Value made = value;
       made.name = gate.name + ":" + made.name + ":bare";
@@ -589,7 +588,7 @@ Status run_rewrites(Graph& graph) {
   Rewriter rewriter(graph);
   for (NodeId i : rewriter.ids()) {
     if (rewriter.erased(i)) continue;
-    // What leaves its first output out is none of these forms.
+    // A node without its first output has none of these forms.
     if (rewriter.node(i).outputs.empty() || rewriter.node(i).outputs[0] == kNoValue) continue;
     (void)(contrib_norm(rewriter, i) || bias_apart(rewriter, i) || hoist_factors(rewriter, i, true) ||
            product_of_rows(rewriter, i) || flat_gather(rewriter, i) || group_norm_of_reshapes(rewriter, i) ||

@@ -1,4 +1,4 @@
-// What becomes of operators that GPU kernels take in; needs no device.
+// Operators that GPU kernels take in; needs no device.
 #include "ep/cuda/compute/rewrites.h"
 
 #include <gmock/gmock.h>

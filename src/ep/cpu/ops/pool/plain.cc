@@ -58,7 +58,7 @@ class PlainPool final : public Kernel {
       sizes_[0] = pitch_;
       sizes_[4] = std::min(kPiece, row_.out);
     } else {
-      // What is folded into rows begins with a cache line: vectors across two of them take twice as long.
+      // Rows that are folded into others begin with a cache line: vectors across two of them take twice as long.
       const int64_t line = kLineBytes / static_cast<int64_t>(element_bytes());
       lead_ = round_up(row_.pad_begin, line) - row_.pad_begin;
       pitch_ = std::max(row_.pad_begin + row_.in, (row_.out - 1) * row_.stride + row_.reach()) + 1;

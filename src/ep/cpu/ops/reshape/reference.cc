@@ -29,10 +29,9 @@ Result<RefImpl> make(RefNode& node) {
   TENON_TRY(require_inputs(node, 1));
   const TensorSpec& x = node.inputs[0];
   const TensorSpec& out = output_spec(node, 0);
-  const bool fits =
-      node.node->op_type == "BitCast"
-          ? data_type_bits(out.type) == data_type_bits(x.type) && !holds_addresses(x.type) && !holds_addresses(out.type)
-          : out.type == x.type;
+  const bool fits = node.node->op_type == "BitCast" ? data_type_bits(out.type) == data_type_bits(x.type) &&
+                                                          !holds_addresses(x.type) && !holds_addresses(out.type)
+                                                    : out.type == x.type;
   TENON_INVALID_IF(!out.present() || !fits, "{} has {} in and {} out.", node.node->op_type, data_type_name(x.type),
                    data_type_name(out.type));
   const size_t bytes = x.size_bytes();

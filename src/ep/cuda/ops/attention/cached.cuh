@@ -62,7 +62,7 @@ __global__ void __launch_bounds__(kMapThreads)
   const bool turns = kTurn && part != 2 && d < p.turned;
   const int half = p.turned / 2;
   const bool second = kInterleaved ? d % 2 != 0 : d >= half;
-  // What each element is turned with: in an interleaved pack of several it is the neighbour.
+  // The other element of each pair: in an interleaved pack of several it is the neighbour.
   Vector others = pack;
   if (turns && (!kInterleaved || kVector == 1))
     others = *reinterpret_cast<const Vector*>(from + (kInterleaved ? d ^ 1 : second ? d - half : d + half));

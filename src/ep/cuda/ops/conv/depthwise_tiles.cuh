@@ -53,7 +53,7 @@ struct TileShape {
                                                       : 0;
   static constexpr int kRow = kWidth * kTileChannels + kPadding;
   static constexpr int kSharedWords = kHeight * kRow * sizeof(T) / 4;
-  // What a thread copies of each pixel or tap, and how often.
+  // The chunks of a pixel or tap that threads copy, and how many pixels or taps they copy at once.
   static constexpr int kThreads = across * down * kTileLanes;
   static constexpr int kChunks = kTileChannels / chunk, kStep = kThreads / kChunks;
   static constexpr int kPixelTurns = (kPixels + kStep - 1) / kStep, kTapTurns = (kTaps + kStep - 1) / kStep;

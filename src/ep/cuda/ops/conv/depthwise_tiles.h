@@ -24,7 +24,6 @@ class DepthwiseTiles {
   static std::vector<DepthwiseTiles> all(DataType type, const ConvParams& params);
 
   int64_t blocks() const;
-  double cycles() const { return cycles_; }
   // `constant`: weights and bias are no other kernel's results.
   TemplateKernel kernel(const Epilogue& epilogue, bool constant) const;
   // The outputs that a thread makes, and those of a block: "4 of 8x4", "4 of 8x4 in a loop".

@@ -5,7 +5,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdio>
 #include <cstring>
 #include <set>
 
@@ -91,7 +90,7 @@ TEST(DepthwiseTiles, AreOfFewKindsForAllSizes) {
   EXPECT_LE(kinds.size(), 8U) << ::testing::PrintToString(kinds);
 }
 
-// What a row of eight outputs reads is shared by them; nothing fills processors better than many blocks.
+// Eight outputs of a row share what they read; many blocks fill the processors anyway.
 TEST(DepthwiseTiles, LargeImagesHaveManyOutputsOfAThread) {
   EXPECT_EQ(tiles_of(square(96, 56, 7, 1, 16))->text(), "8 of 8x8");
 }
@@ -258,48 +257,6 @@ TEST_F(DepthwiseTilesOnDevice, AllTilesGiveTheSameBits) {
     check(DataType::kFloat16, problems[i], i % 2 == 0, 1e-2F);
     check(DataType::kBfloat16, problems[i], i % 2 == 0, 6e-2F);
   }
-}
-
-// For whoever tunes the estimate: --gtest_also_run_disabled_tests --gtest_filter=*TimesOfAllTiles. The kernels of a
-// graph follow each other without a break, as in a plan.
-TEST_F(DepthwiseTilesOnDevice, DISABLED_TimesOfAllTiles) {
-  const std::shared_ptr<ComputeContext> context = shared_context(true);
-  ASSERT_NE(context, nullptr);
-  const std::vector<ConvParams> problems = {square(96, 56, 7),
-                                            square(192, 28, 7),
-                                            square(384, 14, 7),
-                                            square(768, 7, 7),
-                                            square(96, 56, 7, 1, 16),
-                                            square(128, 160, 7),
-                                            square(240, 28, 5),
-                                            square(672, 14, 5),
-                                            square(1152, 7, 5),
-                                            square(240, 56, 5, 2),
-                                            square(672, 14, 5, 2),
-                                            square(256, 32, 9),
-                                            params_of({1, 1, 1500, 512, {1, 1}, {31, 1}})};
-  for (const DataType type : {DataType::kFloat16, DataType::kFloat})
-    for (const ConvParams& p : problems) {
-      std::printf("%s %dx%dx%d kernel %dx%d stride %d images %d\n", std::string(data_type_name(type)).c_str(),
-                  p.channels, p.in_h, p.in_w, p.kernel_h, p.kernel_w, p.stride_w, p.pixels / (p.out_h * p.out_w));
-      // Those that could be the fastest.
-      std::vector<DepthwiseTiles> all = DepthwiseTiles::all(type, p);
-      const std::string chosen = tiles_of(p, type)->text();
-      const double most = 1.6 * all.front().cycles();
-      std::erase_if(all, [&](const DepthwiseTiles& tiles) { return tiles.cycles() > most; });
-      compile(*context, {}, all);
-      for (const DepthwiseTiles& tiles : all) {
-        Setup setup;
-        make(*context, type, p, tiles.kernel({}, true), false, setup);
-        if (HasFatalFailure()) return;
-        const Result<double> ns =
-            measure_ns(*device_, context->stream(), [&](CUstream stream) { return queue(setup, stream); });
-        ASSERT_TRUE(ns.ok()) << ns.status().to_string();
-        std::printf("  %-22s %5d blocks, estimate %7.0f cycles: %7.2f us%s\n", tiles.text().c_str(),
-                    static_cast<int>(tiles.blocks()), tiles.cycles(), *ns / 1000,
-                    tiles.text() == chosen ? " chosen" : "");
-      }
-    }
 }
 
 }  // namespace

@@ -13,9 +13,8 @@ namespace {
 
 constexpr char kHeader[] = "ep/cuda/ops/matmul/few_rows.cuh", kTilesHeader[] = "ep/cuda/ops/matmul/row_tiles.cuh";
 constexpr int64_t kChunk = 8;
-// From how many rows on each lane would have more sums than loads (float32 with weights of 4 or 8 bits: half of these),
-// and how many rows the tiles of 16-bit floats have.
-constexpr int64_t kFewRows = 4, kFewRowsOfBits = 8, kTileRows = 16;
+// With more rows each lane would have more sums than loads. Weights of 4 or 8 bits are fewer loads of more numbers.
+constexpr int64_t kFewRows = 4, kFewRowsOfBits = 8;
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -95,9 +94,9 @@ FewRowsParams params_of(const RowProduct& product) {
 
 bool takes_few_rows(DataType type, int64_t rows, int64_t depth, int64_t columns, int bits) {
   const bool float_type = type == DataType::kFloat || type == DataType::kFloat16 || type == DataType::kBfloat16;
-  const int64_t most = type != DataType::kFloat ? kTileRows : bits == 0 ? kFewRows : kFewRowsOfBits;
+  const int64_t most = type != DataType::kFloat ? kMostFewRows : bits == 0 ? kFewRows : kFewRowsOfBits;
   return float_type && rows >= 1 && rows <= most && depth >= kChunk && depth % kChunk == 0 && columns >= 1 &&
-         depth <= INT32_MAX / kTileRows && columns <= INT32_MAX / 4;
+         depth <= INT32_MAX / kMostFewRows && columns <= INT32_MAX / 4;
 }
 
 Status add_few_rows(Lowering& to, const Node& node, const RowProduct& product) {

@@ -3,7 +3,7 @@
 // reads 8 neighbouring elements of both, and which depth they stand for is the same for both. A block makes 8 or 16
 // columns of all rows; its warps share the depth, and add their sums through shared memory.
 //
-// What stands around the product is as in few_rows.cuh.
+// Norm, gate, bias, activation and residual are as in few_rows.cuh.
 #pragma once
 
 #include "ep/cuda/ops/matmul/few_rows.cuh"

@@ -13,7 +13,7 @@
 
 namespace tenon::cuda::device {
 
-// What follows the norm: nothing. Others are text of the host (norm/lower_channels_last.cc).
+// A norm that nothing follows. Functions that do are text of the host (norm/lower_channels_last.cc).
 struct NormAlone {
   static __device__ __forceinline__ float of(float v, float) { return v; }
 };
