@@ -2,6 +2,7 @@
 
 Run with TENON_ONNXRUNTIME (that library) and TENON_BUILD (a folder for what is fetched) set. Each program runs in a process of
 its own, once as it was published and once with Tenon's library in its place; which library it has loaded is checked too."""
+import ctypes
 import filecmp
 import json
 import os
@@ -45,9 +46,9 @@ def models(tmp_path_factory):
     return folder
 
 
-def drive(script, models, *paths):
-    done = subprocess.run([sys.executable, HERE / script, models], capture_output=True, text=True, timeout=300,
-                          env={**os.environ, "PYTHONPATH": os.pathsep.join(str(path) for path in paths)})
+def drive(script, models, *paths, arguments=(), environment=None):
+    done = subprocess.run([sys.executable, HERE / script, models, *arguments], capture_output=True, text=True, timeout=600,
+                          env={**os.environ, "PYTHONPATH": os.pathsep.join(str(path) for path in paths), **(environment or {})})
     assert done.returncode == 0, f"{script}: {done.returncode}\n{done.stdout[-2000:]}\n{done.stderr[-3000:]}"
     assert "no version information" not in done.stderr
     return json.loads(done.stdout.splitlines()[-1])
@@ -271,12 +272,7 @@ def test_onnxruntime_genai(packages, models, tmp_path):
         assert ours[case]["tokens"] == stock[case]["tokens"]
 
 
-def compare_generations(packages, model, folder):
-    """Tokens of every way to generate, beside stock: greedy, sampled, in batches, in parts, from the middle, by beams."""
-    theirs = drive("drive_genai_models.py", model, package_with(stock.library(), folder / "stock"), packages)
-    ours = drive("drive_genai_models.py", model, package_with(LIBRARY, folder / "ours"), packages)
-    assert any(filecmp.cmp(path, LIBRARY, shallow=False) for path in ours["libraries"])
-    assert not any(filecmp.cmp(path, LIBRARY, shallow=False) for path in theirs["libraries"])
+def assert_same_generations(ours, theirs):
     for way, expected in theirs.items():
         if way == "libraries":
             continue
@@ -284,6 +280,15 @@ def compare_generations(packages, model, folder):
             assert not isinstance(theirs_one, str) and not isinstance(our_one, str), f"{way}: {theirs_one}, {our_one}"
             assert our_one["tokens"] == theirs_one["tokens"], way
             np.testing.assert_allclose(our_one["logits"], theirs_one["logits"], rtol=1e-4, atol=1e-4, err_msg=way)
+
+
+def compare_generations(packages, model, folder):
+    """Tokens of every way to generate, beside stock: greedy, sampled, in batches, in parts, from the middle, by beams."""
+    theirs = drive("drive_genai_models.py", model, package_with(stock.library(), folder / "stock"), packages)
+    ours = drive("drive_genai_models.py", model, package_with(LIBRARY, folder / "ours"), packages)
+    assert any(filecmp.cmp(path, LIBRARY, shallow=False) for path in ours["libraries"])
+    assert not any(filecmp.cmp(path, LIBRARY, shallow=False) for path in theirs["libraries"])
+    assert_same_generations(ours, theirs)
     assert len({str(one["tokens"]) for one in theirs["sampled"]}) == 3, "the seeds make no difference"
 
 
@@ -312,6 +317,32 @@ def built_models(packages):
                                   "Phi3_int4"])
 def test_onnxruntime_genai_with_models_of_its_builder(packages, built_models, name, tmp_path):
     compare_generations(packages, built_models / name, tmp_path)
+
+
+def gpu_is_there():
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return False
+    count = ctypes.c_int()
+    return driver.cuInit(0) == 0 and driver.cuDeviceGetCount(ctypes.byref(count)) == 0 and count.value > 0
+
+
+@pytest.mark.parametrize("driver", ["fake", "gpu"])
+def test_onnxruntime_genai_over_the_cuda_plugin(packages, models, driver, tmp_path):
+    """The stock library, and Tenon's CUDA EP in it: the tokens of the stock CPU EP."""
+    if "TENON_CUDA_PLUGIN" not in os.environ:
+        pytest.skip("this build has no CUDA plugin")
+    if driver == "gpu" and not gpu_is_there():
+        pytest.skip("there is no GPU")
+    fake = pathlib.Path(os.environ["TENON_FAKE_CUDA"])
+    plugin, environment = (os.environ["TENON_CUDA_PLUGIN"], {}) if driver == "gpu" else (fake / "libtenon_ep_cuda_host.so", {"LD_LIBRARY_PATH": str(fake)})
+    # Each run of the fake driver's threads takes a thousand times as long as a GPU's.
+    ways = [] if driver == "gpu" else ["--ways", "greedy", "batch", "grown"]
+    stock_paths = package_with(stock.library(), tmp_path), packages
+    theirs = drive("drive_genai_models.py", models / "attention", *stock_paths, arguments=ways)
+    ours = drive("drive_genai_models.py", models / "attention", *stock_paths, arguments=["--plugin", plugin, *ways], environment=environment)
+    assert_same_generations(ours, theirs)
 
 
 def test_onnxruntime_extensions(packages, models):
