@@ -36,6 +36,12 @@ class DeviceBuffer final : public VulkanSharing::Buffer {
     return std::unique_ptr<VulkanSharing::Buffer>(std::move(made));
   }
 
+  // The submitter's end waits for the device, which is a use of its queue.
+  ~DeviceBuffer() override {
+    const std::lock_guard lock(queue_->mutex);
+    submitter_.reset();
+  }
+
   int fd() const override { return fd_.fd(); }
   void release_fd() override { (void)fd_.release_fd(); }
   std::byte* view() override { return static_cast<std::byte*>(view_->mapped()); }
@@ -57,7 +63,7 @@ class DeviceBuffer final : public VulkanSharing::Buffer {
   std::unique_ptr<LocalBuffer> view_;
   std::shared_ptr<VulkanTimeline> done_;
   uint64_t last_ = 0;
-  std::unique_ptr<Submitter> submitter_;  // waits, before the buffers go
+  std::unique_ptr<Submitter> submitter_;
   size_t publish_ = 0, refresh_ = 0;
   OwnedHandle fd_;
 };

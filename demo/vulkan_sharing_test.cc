@@ -3,7 +3,10 @@
 #include <fcntl.h>
 #include <tenon/external_memory.h>
 
+#include <atomic>
 #include <cstring>
+#include <thread>
+#include <vector>
 
 #include "base/testing.h"
 
@@ -48,6 +51,25 @@ TEST_F(VulkanSharingTest, AnFdThatWasReleasedIsNotClosed) {
   }
   EXPECT_GE(::fcntl(fd, F_GETFD), 0);
   (void)OwnedHandle::take_fd(fd);
+}
+
+// One thread's copies run while another one's buffers end, which waits for the device: GPUs' drivers end the process
+// where both use the queue at once.
+TEST_F(VulkanSharingTest, ThreadsMakeAndReleaseBuffersAtOnce) {
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 8; ++t)
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 25; ++i) {
+        const auto buffer = vulkan_->make_buffer(4096, false);
+        if (!buffer.ok()) return void(++wrong);
+        (*buffer)->view()[0] = static_cast<std::byte>(t + i);
+        const bool copied = (*buffer)->publish().ok() && (*buffer)->refresh().ok();
+        if (!copied || (*buffer)->view()[0] != static_cast<std::byte>(t + i)) ++wrong;
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0);
 }
 
 }  // namespace
