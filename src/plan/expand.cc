@@ -230,7 +230,7 @@ Status expand_operators(Graph& graph) {
   bool changed = false;
   for (Node& node : graph.nodes) {
     // What comes after an expanded node has types and shapes only now.
-    if (changed && !is_region(node)) TENON_TRY(infer_node(graph, node));
+    if (changed) TENON_TRY(infer_node(graph, node));
     if (!is_region(node)) {
       for (Attribute& attribute : node.attributes) {
         if (!attribute.graph) continue;

@@ -52,9 +52,8 @@ ValueId turned(Expansion& to, size_t input, bool batch, bool matrix) {
   const int rank = to.rank(id);
   if (!batch && !matrix) return id;
   if (rank < 0) {
-    if (!batch) return to.add("Einsum", {id}, {text("equation", "...ij->...ji")});
-    to.fail(unsupported("{} transposes the batch of input {}, whose rank is not known.", to.node().op_type, input));
-    return id;
+    const char* const equation = !batch ? "...ij->...ji" : matrix ? "i...j->...ji" : "i...j->...ij";
+    return to.add("Einsum", {id}, {text("equation", equation)});
   }
   return rank < 2 ? id : to.transpose(id, matrix_order(rank, batch, matrix));
 }

@@ -781,10 +781,32 @@ def borders(m):
                "q": np.zeros([91], I8), "sy": F32(0.3), "r": np.asarray(9, dtype)}, opset=10)
 
 
+def promised(m):
+    """What sizes that only a run knows may turn out to be: none to add up, and one matrix for a whole batch."""
+    for dtype in (F32, F16):
+        for stride in (1, 2):
+            m.one("ConvTranspose", {"x": m.array([2, 0, 3, 4], dtype)}, constants={"w": m.array([0, 3, 2, 2], dtype), "b": m.array([3], dtype)},
+                  dynamic=True, strides=[stride, stride])
+        m.one("ConvTranspose", {"x": m.array([1, 0, 5], dtype), "w": m.array([0, 4, 3], dtype)}, dynamic=True)
+        m.one("Conv", {"x": m.array([1, 0, 4, 5], dtype), "w": m.array([3, 0, 2, 2], dtype), "b": m.array([3], dtype)}, dynamic=True)
+        m.one("Gemm", {"a": m.array([3, 0], dtype), "b": m.array([0, 4], dtype), "c": m.array([4], dtype)}, dynamic=True)
+        m.one("MatMul", {"a": m.array([2, 3, 0], dtype), "b": m.array([2, 0, 5], dtype)}, dynamic=True)
+    m.one("LSTM", {"x": m.array([3, 2, 0], F32), "w": m.array([1, 20, 0], F32), "r": m.array([1, 20, 5], F32, -1, 1),
+                   "b": m.array([1, 40], F32, -1, 1)}, dynamic=True, hidden_size=5)
+    for a, b in (([1, 3, 4], [2, 4, 5]), ([3, 1, 4, 6], [1, 2, 6, 5]), ([1, 70, 65], [3, 65, 66]), ([2, 70, 65], [3, 1, 65, 66]), ([2, 3, 4], [1, 4, 5])):
+        m.one("MatMulInteger", {"a": m.array(a, U8, 0, 99), "b": m.array(b, I8, -99, 99), "p": m.array([], U8, 0, 9)}, I32, dynamic=True, opset=10)
+    m.add("QLinearMatMul", [helper.make_node("QLinearMatMul", ["x", "sx", "p", "w", "sw", "q", "sy", "r"], ["y"])],
+          {"x": m.array([1, 7, 10], U8, 0, 100), "w": m.array([3, 10, 9], I8, -60, 60)}, {"y": U8},
+          {"sx": F32(0.02), "p": np.asarray(10, U8), "sw": F32(0.01), "q": np.asarray(0, I8), "sy": F32(0.3), "r": np.asarray(9, U8)}, dynamic=True, opset=10)
+    for dtype in (F32, F16, I64):
+        m.one("Split", {"x": m.array([3, 4], dtype)}, outputs=3, constants={"n": np.array([0, 4, 0], I64)}, axis=1, dynamic=True)
+        m.one("Split", {"x": m.array([0, 4], dtype)}, outputs=2, axis=1, dynamic=True, num_outputs=2)
+
+
 def make():
     m = Maker()
     for family in (broadcasts, unary, chains, reductions, moves, products, rows, empties, sizes, indexed, normalised, computed_weights, integers, sampled,
-                   reviewed, tiled, borders):
+                   reviewed, tiled, borders, promised):
         m.family = family.__name__
         family(m)
     return m.cases

@@ -30,7 +30,8 @@ PROBLEMS = pathlib.Path(__file__).resolve().parents[1] / "problems"
 
 TESTS = [
     ("tenon_ep_cuda_compute_test",
-     "Attention.*:ConvChoices.*:DepthwiseConv.*:FaultWalk.*:HalvesProducts.*:PlainProducts.*:PlanTest.*:SplitProducts.*"),
+     "Attention.*:ConvChoices.*:DepthwiseConv.*:DepthwiseTilesOnDevice.*:FaultWalk.*:HalvesProducts.*:PlainProducts.*:"
+     "PlanTest.*:SplitProductOnDevice.*:SplitProducts.*"),
     ("tenon_cuda_operators_test", "*-Large.*"),
     ("tenon_cuda_operators_test", "Large.IntegerProducts"),
 ]
@@ -45,6 +46,8 @@ PARTS = [
     (r"Attention\.MasksOfEvery", 3, 2),
     (r"Operators\.(Resize|TopKOfRows)|Quantization\.EveryType", 2, 2),
 ]
+
+DECODER_PARTS = 6
 
 living = set()
 Check = collections.namedtuple("Check", "name command settings")
@@ -70,7 +73,21 @@ def tests_of(program, chosen):
             yield suite + name.strip()
 
 
-def checks_of(tool, build, models):
+def decoders(tool, build, plugin, logs):
+    """Layers of decoders: products of few rows, attention over caches, norms, weights of 4 and 8 bits (decoder_cases.py)."""
+    import decoder_cases
+    import driver
+    cases = list(decoder_cases.layers().values())
+    for part in range(DECODER_PARTS):
+        folder = logs / f"{tool}_decoders{part}"
+        folder.mkdir(exist_ok=True)
+        files = driver.write(cases[part::DECODER_PARTS], folder)
+        yield Check(f"decoder layers {part}/{DECODER_PARTS}",
+                    [build / "bin/golden_driver", *files, "--threads=1", f"--plugin=cuda={plugin}",
+                     "--ep=TenonCudaExecutionProvider"], {})
+
+
+def checks_of(tool, build, models, logs):
     plugin, checks = build / "lib/libtenon_ep_cuda.so", []
     settings = {"TENON_SMALL_SIZES": "1"} if tool == "racecheck" else {}
     for program, chosen in TESTS:
@@ -92,7 +109,7 @@ def checks_of(tool, build, models):
     lines = [Check(f"problems {file.stem}", [build / "bin/tenon_problems", "--ep", f"cuda={plugin}", "--tf32", "--quiet",
                                              "--every", "10" if tool == "racecheck" else "4", "--file", file], {})
              for file in sorted(PROBLEMS.glob("*.txt")) if file.name != "CMakeLists.txt"]
-    return [Check("magika", bench, {}), *lines, *checks, Check("full inference", frame, {}), Check("sharing", sharing, {})]
+    return [Check("magika", bench, {}), *lines, *decoders(tool, build, plugin, logs), *checks, Check("full inference", frame, {}), Check("sharing", sharing, {})]
 
 
 def run(sanitizer, tool, check, limit, logs):
@@ -157,7 +174,7 @@ def main():
         return 0
     logs = chosen.logs or pathlib.Path(tempfile.mkdtemp(prefix="sanitizer"))
     logs.mkdir(parents=True, exist_ok=True)
-    asked = [(tool, check) for tool in chosen.tools.split(",") for check in checks_of(tool, chosen.build, chosen.models)
+    asked = [(tool, check) for tool in chosen.tools.split(",") for check in checks_of(tool, chosen.build, chosen.models, logs)
              if re.search(chosen.only, check.name)]
     outcomes = []
     with ThreadPoolExecutor(chosen.j) as pool:

@@ -117,8 +117,8 @@ class _Blob:
         return offset
 
 
-def run(cases, folder, options=(), environment=None, timeout=None):
-    """{case name: Outcome} for all cases, in one process."""
+def write(cases, folder):
+    """The files that golden_driver reads, and the names of those that it writes: its arguments."""
     folder = pathlib.Path(folder)
     blob = _Blob(folder / "blob")
     lines = []
@@ -145,7 +145,13 @@ def run(cases, folder, options=(), environment=None, timeout=None):
                 lines.append(f"output\t{type_number(array)}\t{_dims(array)}")
     blob.file.close()
     (folder / "cases").write_text("".join(line + "\n" for line in lines))
-    command = [os.environ["TENON_GOLDEN_DRIVER"], *(str(folder / name) for name in ("cases", "blob", "results", "outputs"))]
+    return [str(folder / name) for name in ("cases", "blob", "results", "outputs")]
+
+
+def run(cases, folder, options=(), environment=None, timeout=None):
+    """{case name: Outcome} for all cases, in one process."""
+    folder = pathlib.Path(folder)
+    command = [os.environ["TENON_GOLDEN_DRIVER"], *write(cases, folder)]
     done = subprocess.run([*command, *options], env={**os.environ, **(environment or {})}, capture_output=True, text=True,
                           timeout=timeout)
     outcomes = _read(folder)

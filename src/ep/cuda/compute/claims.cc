@@ -96,8 +96,8 @@ Status try_alone(const Graph& graph, const Node& node) {
   TENON_TRY(can_lower(graph, node));
   const bool ranked =
       std::all_of(single.inputs.begin(), single.inputs.end(), [&](ValueId id) { return single.value(id).has_rank; });
-  // Trial sizes may contradict each other, which says nothing. Of ranks that nobody knows, those that are served
-  // suffice.
+  // Trial sizes may contradict each other, which says nothing. Ranks that nobody knows have to be served whatever they
+  // are, as far as they fit.
   Status refused;
   const auto fits = [&](int64_t size, size_t rank, size_t further) {
     Graph trial = single;
@@ -109,14 +109,16 @@ Status try_alone(const Graph& graph, const Node& node) {
   };
   // The first sizes that fit decide: ones may take what no other size does.
   for (const int64_t size : sizes_to_try(single)) {
+    bool fitted = false;
     if (ranked) {
-      if (fits(size, 0, 0)) return Status();
+      fitted = fits(size, 0, 0);
     } else {
       for (size_t rank : {4, 3, 2, 1, 5})
-        for (size_t further : {rank, size_t{1}, size_t{0}})
-          if (fits(size, rank, further)) return Status();
+        for (size_t further : {rank, size_t{1}, size_t{0}}) fitted = fits(size, rank, further) || fitted;
     }
+    if (fitted && ranked) return Status();
     if (!refused.ok()) return refused;
+    if (fitted) return Status();
   }
   return Status();
 }

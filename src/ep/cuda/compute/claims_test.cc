@@ -299,15 +299,46 @@ TEST(ClaimNodes, ScalesOfBlocksAreLeftToOthers) {
   EXPECT_THAT(claim_nodes(builder.graph), ElementsAre(false));
 }
 
-// All that is left is the bias, which a product without channels does not add.
-TEST(ClaimNodes, ATransposedConvolutionWithoutChannelsIsLeftToOthers) {
+// All that is left is the bias.
+TEST(ClaimNodes, ATransposedConvolutionWithoutChannelsIsTwoKernels) {
+  for (const int64_t stride : {2, 1}) {
+    plan_testing::GraphBuilder builder;
+    const ValueId x = builder.input("x", {{-1, "n"}, {-1, "c"}, {-1, "h"}, {-1, "w"}});
+    std::byte* data = nullptr;
+    const ValueId w = builder.graph.add_constant("w", *make_constant(DataType::kFloat, Shape{0, 2, 2, 2}, &data));
+    const ValueId bias = builder.graph.add_constant("bias", *make_constant(DataType::kFloat, Shape{2}, &data));
+    builder.output(builder.node("ConvTranspose", {x, w, bias}, "y"));
+    builder.last().set_ints("strides", {stride, stride});
+    EXPECT_THAT(claim_nodes(builder.graph), ElementsAre(true));
+    // Zeros, their sums with the bias, and the result with channels first.
+    EXPECT_EQ(lower_regions(builder.graph, {Shape{1, 0, 5, 7}}).operators, 3u);
+  }
+}
+
+// Ranks that nobody knows have to be served whatever they are: no kernel multiplies a vector of bytes.
+TEST(ClaimNodes, ARankThatNoKernelServesIsRefusedWhereRanksAreUnknown) {
   plan_testing::GraphBuilder builder;
-  const ValueId x = builder.input("x", {{-1, "n"}, {0, {}}, {-1, "h"}, {-1, "w"}});
-  std::byte* data = nullptr;
-  const ValueId w = builder.graph.add_constant("w", *make_constant(DataType::kFloat, Shape{0, 2, 2, 2}, &data));
-  const ValueId bias = builder.graph.add_constant("bias", *make_constant(DataType::kFloat, Shape{2}, &data));
-  builder.output(builder.node("ConvTranspose", {x, w, bias}, "y"));
+  const ValueId a = builder.value("a", DataType::kUint8), b = builder.value("b", DataType::kUint8);
+  builder.graph.inputs = {a, b};
+  builder.output(builder.node("MatMulInteger", {a, b}, "y", DataType::kInt32));
   EXPECT_THAT(claim_nodes(builder.graph), ElementsAre(false));
+  const ValueId x = builder.value("x");
+  builder.graph.inputs.push_back(x);
+  builder.output(builder.node("Relu", {x}, "z"));
+  EXPECT_THAT(claim_nodes(builder.graph), ElementsAre(false, true));
+}
+
+// A number of elements to take that no row on trial has.
+TEST(ClaimNodes, TopKOfRowsOfAnyLengthTakesNoMoreThanAKernelDoes) {
+  for (const int64_t k : {300, 5000}) {
+    plan_testing::GraphBuilder builder;
+    const ValueId x = builder.input("x", {{-1, "n"}, {-1, "m"}});
+    const ValueId y = builder.node("TopK", {x, builder.constant("k", {k})}, "y");
+    builder.last().since_version = 11;
+    builder.last().outputs.push_back(builder.value("places", DataType::kInt64));
+    builder.output(y);
+    EXPECT_THAT(claim_nodes(builder.graph), ElementsAre(k == 300)) << k;
+  }
 }
 
 TEST(ClaimNodes, APoolWithoutItsFirstOutputIsLeftToOthers) {

@@ -178,10 +178,7 @@ Status can_lower(const Graph& graph, const Node& node) {
       TENON_UNSUPPORTED_IF(node.outputs[i] != kNoValue && (i != 3 || node.domain.empty()),
                            "{} gives its mean or its deviations.", node.label(graph));
   }
-  // How many a TopK takes has to be known, for there is a most.
-  if (node.op_type == "TopK")
-    TENON_UNSUPPORTED_IF(node.input(1) != kNoValue && graph.value(node.inputs[1]).constant == nullptr,
-                         "{} takes a number of elements that is only known at run time.", node.label(graph));
+  if (node.op_type == "TopK") TENON_TRY(can_take_top(graph, node));
   for (const auto& ids : {node.inputs, node.outputs})
     for (ValueId id : ids) {
       if (id == kNoValue) continue;
@@ -466,6 +463,17 @@ Status Lowering::add_generated(const Node& node, std::string what, const Generat
 
 void Lowering::add_copy(const Node& node, TensorId from, TensorId out) {
   program_.add_op(std::make_unique<CopyOp>(node.name, program_.tensor(from).size_bytes(), from, out));
+}
+
+Status Lowering::add_zeros(const Node& node, TensorId out) {
+  const DeviceTensor tensor = program_.tensor(out);
+  return add_generated(node, "zeros",
+                       {.dims = {tensor.shape.begin(), tensor.shape.end()},
+                        .type = tensor.type,
+                        .strides = tensor.strides(),
+                        .leaves = {},
+                        .steps = {{.type = tensor.type, .expression = "0", .arguments = {}}}},
+                       {}, {}, out);
 }
 
 Status Lowering::add_kernel(const Node& node, std::string what, TemplateKernel kernel, std::vector<TensorId> reads,

@@ -145,6 +145,8 @@ class Lowering {
                     std::vector<TensorId> writes);
   // `out` gets the bytes of `from`, which has as many.
   void add_copy(const Node& node, TensorId from, TensorId out);
+  // `out` is a sum of nothing.
+  Status add_zeros(const Node& node, TensorId out);
 
  private:
   Status lower_node(const Node& node);
@@ -191,6 +193,7 @@ Status lower_grouped_query(Lowering& to, const Node& node);
 // can_lower() for what these refuse whatever the sizes are.
 Status can_attend_grouped(const Graph& graph, const Node& node);
 Status can_multiply_nbits(const Graph& graph, const Node& node);
+Status can_take_top(const Graph& graph, const Node& node);
 Status lower_softmax(Lowering& to, const Node& node);
 Status lower_pool(Lowering& to, const Node& node);
 Status lower_recurrent(Lowering& to, const Node& node);

@@ -27,13 +27,15 @@ bool is_float(DataType type) {
          type == DataType::kDouble;
 }
 
-// The one 16-bit type of all the graph's floats; kUndefined when there is another float, or none.
+// The one 16-bit type of all the graph's floats; kUndefined when there is another float, or none, or when somebody looks
+// at their bits.
 DataType uniform_half(const Graph& graph) {
   DataType half = DataType::kUndefined;
   for (const Node& node : graph.nodes)
     for (const auto& ids : {node.inputs, node.outputs})
       for (ValueId id : ids) {
         if (id == kNoValue || !is_float(graph.value(id).type)) continue;
+        if (node.op_type == "BitCast") return DataType::kUndefined;
         // The scales of a Resize are float32 in every model, and read when a plan is made.
         if (node.op_type == "Resize" && graph.value(id).constant != nullptr) continue;
         const DataType type = graph.value(id).type;
@@ -151,8 +153,9 @@ Status call_floats(Graph& graph, DataType half, bool all) {
       if (attribute.tensor != nullptr && attribute.tensor->type == half) {
         TENON_TRY_ASSIGN(attribute.tensor, as_float(*attribute.tensor));
       }
-      if ((attribute.name == "to" || attribute.name == "dtype") && attribute.i == static_cast<int64_t>(half))
-        attribute.i = static_cast<int64_t>(DataType::kFloat);
+      const bool names_type =
+          attribute.name == "to" || attribute.name == "dtype" || attribute.name == "output_dtype";
+      if (names_type && attribute.i == static_cast<int64_t>(half)) attribute.i = static_cast<int64_t>(DataType::kFloat);
     }
   return Status();
 }

@@ -67,6 +67,35 @@ TEST(Region, F16IsFusedLikeFloat32) {
   EXPECT_THAT(text, Not(HasSubstr("float32")));
 }
 
+// The bits of a number of 16 bits are no others because kernels compute in 32.
+TEST(Region, BitsOfF16AreThoseOfAnInteger) {
+  for (const bool to_float : {true, false}) {
+    const DataType from = to_float ? DataType::kInt16 : DataType::kFloat16,
+                   to = to_float ? DataType::kFloat16 : DataType::kInt16;
+    plan_testing::GraphBuilder builder;
+    const ValueId x = builder.input("x", dims({4, 32}), from);
+    const ValueId before = to_float ? x : builder.node("Relu", {x}, "before", from);
+    const ValueId bits = builder.node("BitCast", {before}, "bits", to);
+    builder.last().set_int("to", static_cast<int64_t>(to));
+    builder.last().since_version = 26;
+    builder.output(to_float ? builder.node("Relu", {bits}, "y", to) : bits);
+    EXPECT_THAT(program_text(builder.graph), HasSubstr("float16"));
+  }
+}
+
+// An attribute that names a type of 16 bits is called float32 like its values.
+TEST(Region, BytesBecomeF16InARegionOfF16) {
+  plan_testing::GraphBuilder builder;
+  const DataType half = DataType::kFloat16;
+  const ValueId x = builder.input("x", dims({4, 32}), DataType::kUint8);
+  const ValueId wide =
+      builder.node("DequantizeLinear", {x, builder.graph.add_constant("scale", floats(Shape{}, 0.5F, half))}, "wide", half);
+  builder.last().set_int("output_dtype", static_cast<int64_t>(half));
+  builder.last().since_version = 24;
+  builder.output(builder.node("Relu", {wide}, "y", half));
+  EXPECT_THAT(program_text(builder.graph), Not(HasSubstr("float32")));
+}
+
 // 16 bits round the square root of two so far that nobody would know it.
 TEST(Region, GeluIsRecognisedInF16) {
   plan_testing::GraphBuilder builder;

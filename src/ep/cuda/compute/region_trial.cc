@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <span>
 #include <utility>
 
 #include "base/format.h"
@@ -16,11 +17,17 @@ namespace {
 // Numbers for sizes that are symbols, the likely one first. A network of images or sound may need more than the first.
 constexpr int64_t kTrialSizes[] = {64, 512, 8, 1};
 
-Result<Program> lower_with(const Region& region, int64_t size, bool tf32, std::string& culprit) {
+// Ranks for inputs of which nobody knows one. No tensor becomes one that no device could have.
+constexpr int kTrialRanks[] = {4, 3, 2, 1, 5};
+constexpr int64_t kTrialSizeOfUnranked = 8;
+
+Result<Program> lower_with(const Region& region, int64_t size, int rank, bool tf32, std::string& culprit) {
   std::vector<Shape> shapes;
   for (ValueId id : region.graph().inputs) {
+    const Value& value = region.graph().value(id);
     Shape& shape = shapes.emplace_back();
-    for (const Dim& dim : region.graph().value(id).dims) shape.push_back(dim.known() ? dim.value : size);
+    for (const Dim& dim : value.dims) shape.push_back(dim.known() ? dim.value : size);
+    for (int i = 0; i < rank && !value.has_rank; ++i) shape.push_back(std::min(size, kTrialSizeOfUnranked));
   }
   culprit.clear();
   return region.lower_at(shapes, tf32, Program::kWorkspaceBytes, false, &culprit);
@@ -67,19 +74,29 @@ Status try_region(Graph graph, bool tf32, std::string& culprit) {
   TENON_TRY_ASSIGN(const Region region, Region::prepare(std::move(graph), Region::Weights::kSmallOnes));
   const std::vector<ValueId>& inputs = region.graph().inputs;
   const auto value = [&](ValueId id) -> const Value& { return region.graph().value(id); };
-  if (!std::all_of(inputs.begin(), inputs.end(), [&](ValueId id) { return value(id).has_rank; })) return Status();
   if (std::all_of(inputs.begin(), inputs.end(), [&](ValueId id) { return value(id).fully_known(); }))
-    return lower_with(region, 1, tf32, culprit).status();
+    return lower_with(region, 1, 0, tf32, culprit).status();
+  const bool ranked = std::all_of(inputs.begin(), inputs.end(), [&](ValueId id) { return value(id).has_rank; });
   Status refused;
   std::string named;
-  for (const int64_t size : kTrialSizes) {
-    const Status lowered = lower_with(region, size, tf32, culprit).status();
-    if (lowered.ok()) return lowered;
-    if (lowered.code() != StatusCode::kUnsupported) continue;
-    refused = lowered;
-    named = culprit;
+  // Of sizes one that is served suffices; ranks have to be served as far as they fit.
+  for (const int rank : std::span(kTrialRanks).first(ranked ? 1 : std::size(kTrialRanks))) {
+    bool served = false;
+    Status of_rank;
+    for (const int64_t size : kTrialSizes) {
+      const Status lowered = lower_with(region, size, rank, tf32, culprit).status();
+      served = lowered.ok();
+      if (served) break;
+      if (lowered.code() != StatusCode::kUnsupported) continue;
+      of_rank = lowered;
+      named = culprit;
+    }
+    if (!served && !of_rank.ok()) {
+      refused = of_rank;
+      break;
+    }
   }
-  culprit = named;
+  culprit = refused.ok() ? "" : named;
   return refused;
 }
 

@@ -75,6 +75,20 @@ TEST(SettleClaims, TrialSizesThatContradictEachOtherRefuseNothing) {
   EXPECT_THAT(settle(builder.graph).groups, ElementsAre(0, 0));
 }
 
+// Of a region without ranks only the node that fails whatever they are is given back.
+TEST(SettleClaims, ARegionWithoutRanksIsTried) {
+  plan_testing::GraphBuilder builder;
+  const ValueId x = builder.value("x");
+  builder.graph.inputs.push_back(x);
+  const ValueId relu = builder.node("Relu", {x}, "relu");
+  const ValueId numbers = builder.node("Range", {relu, relu, relu}, "numbers");
+  builder.last().since_version = 11;
+  builder.output(builder.node("Abs", {numbers}, "out"));
+  const PerNode<bool> all(3, true);
+  const SettledClaims settled = settle_claims(builder.graph, all, PerNode<bool>(3, false), false);
+  EXPECT_THAT(settled.groups, ElementsAre(0, -1, 1));
+}
+
 // "" between the inputs of a Sum, which no checker takes and some files have.
 TEST(SettleClaims, AnInputThatIsLeftOutIsRefused) {
   plan_testing::GraphBuilder builder;

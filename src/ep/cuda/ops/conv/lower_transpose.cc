@@ -51,7 +51,8 @@ Result<Spread> read_spread(Lowering& to, const Node& node) {
   spread.groups = conv.group;
   spread.outputs = conv.group_outputs();
   spread.taps = conv.window.kernel_count();
-  spread.blocks = conv.group == 1 && conv.spatial() <= 2;
+  // Sums of windows add the bias themselves, the product before blocks does otherwise: without channels there is none.
+  spread.blocks = conv.group == 1 && conv.spatial() <= 2 && spread.x[1] != 0;
   for (const WindowAxis& axis : conv.window.axes) {
     spread.blocks = spread.blocks && axis.stride == axis.kernel && axis.pad_begin == 0 &&
                     axis.out == axis.in * axis.kernel && (axis.kernel == 1 || axis.dilation == 1);
@@ -63,6 +64,13 @@ Result<Spread> read_spread(Lowering& to, const Node& node) {
 // The products of each input pixel with all taps of its window: [image][pixel][group][tap][output].
 Result<TensorId> multiply_pixels(Lowering& to, const Node& node, const Spread& spread, DataType type, bool bias) {
   const int64_t channels = spread.x[1], vector = static_cast<int64_t>(16 / data_type_size(type));
+  if (channels == 0) {
+    Shape products = spread.x;
+    products[1] = spread.groups * spread.taps * spread.outputs;
+    TENON_TRY_ASSIGN(const TensorId zeros, to.program().add_tensor(type, products, DeviceLayout::kChannelsLast));
+    TENON_TRY(to.add_zeros(node, zeros));
+    return zeros;
+  }
   const int64_t padded = spread.groups == 1 ? (channels + vector - 1) / vector * vector : channels;
   const int64_t depth = padded / spread.groups, rows = spread.groups * spread.taps * spread.outputs;
   int64_t pixels = 1;
@@ -364,7 +372,6 @@ Status lower_conv_transpose(Lowering& to, const Node& node) {
   const DataType type = to.type_of(node.inputs[0]);
   TENON_UNSUPPORTED_IF(type != DataType::kFloat && type != DataType::kFloat16 && type != DataType::kBfloat16,
                        "{} is computed in {}.", to.label(node), data_type_name(type));
-  TENON_UNSUPPORTED_IF(to.value(node.inputs[0]).shape()[1] == 0, "{} has no channels.", to.label(node));
   if (const std::optional<Phases> phases = read_phases(to, node, spread, type))
     return lower_phases(to, node, spread, *phases, epilogue, type);
   TENON_TRY_ASSIGN(const TensorId products, multiply_pixels(to, node, spread, type, spread.blocks && bias != kNoValue));

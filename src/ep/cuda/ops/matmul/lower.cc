@@ -75,18 +75,6 @@ void pack_matrix(const Constant& from, bool transposed, DataType type, bool tf32
     }
 }
 
-// A sum of nothing.
-Status fill_zeros(Lowering& to, const Node& node, TensorId out) {
-  const DeviceTensor tensor = to.program().tensor(out);
-  return to.add_generated(node, "zeros",
-                          {.dims = {tensor.shape.begin(), tensor.shape.end()},
-                           .type = tensor.type,
-                           .strides = tensor.strides(),
-                           .leaves = {},
-                           .steps = {{.type = tensor.type, .expression = "0", .arguments = {}}}},
-                          {}, {}, out);
-}
-
 // A product with weights, were its first operand there as f16 parts.
 struct SplitOperands {
   SplitProblem problem;  // no terms: it would not read them
@@ -223,7 +211,7 @@ Status lower_with_weights(Lowering& to, const Node& node, const Product& product
   if (params.pixels == 0 || columns == 0) return depth != 0 ? Status() : to.make(node.outputs[0]).status();
   if (depth == 0) {
     TENON_TRY_ASSIGN(const TensorId zeros, to.program().add_tensor(type, to.value(node.outputs[0]).shape()));
-    TENON_TRY(fill_zeros(to, node, zeros));
+    TENON_TRY(to.add_zeros(node, zeros));
     return add_epilogue(to, node, zeros, product.bias, product.residual, product.epilogue);
   }
   to.program().add_op(std::make_unique<ConvOp>(node.name, type, params, product.epilogue, tensors));
@@ -235,27 +223,6 @@ std::optional<int64_t> batch_stride(const Shape& operand, const Shape& batch, in
   const int64_t count = operand.element_count();
   if (count == 1) return int64_t{0};
   return count == batch.element_count() ? std::optional(matrix) : std::nullopt;
-}
-
-// The operand with the whole batch of `y` in memory.
-Result<TensorId> spread_batch(Lowering& to, const Node& node, TensorId operand, const Shape& y) {
-  const DeviceTensor from = to.program().tensor(operand);
-  Shape whole = y;
-  for (int i = 1; i <= 2; ++i) whole[whole.rank() - i] = from.shape[from.shape.rank() - i];
-  TENON_TRY_ASSIGN(const TensorId out, to.program().add_tensor(from.type, whole));
-  const std::vector<int64_t> strides = from.strides();
-  GeneratedLeaf leaf{.type = from.type, .strides = std::vector<int64_t>(whole.rank(), 0)};
-  // The operand's dimensions are the last ones.
-  const size_t shift = leaf.strides.size() - strides.size();
-  for (size_t i = 0; i < strides.size(); ++i)
-    if (from.shape[static_cast<int>(i)] != 1) leaf.strides[shift + i] = strides[i];
-  TENON_TRY(to.add_generated(node, "spread",
-                             {.dims = {whole.begin(), whole.end()},
-                              .type = from.type,
-                              .strides = to.program().tensor(out).strides(),
-                              .leaves = {std::move(leaf)}},
-                             {operand}, {}, out));
-  return out;
 }
 
 Status lower_batch(Lowering& to, const Node& node, const Product& product) {
@@ -292,7 +259,7 @@ Status lower_batch(Lowering& to, const Node& node, const Product& product) {
   }
   if (y.element_count() == 0) return plain_epilogue ? Status() : to.make(node.outputs[0]).status();
   if (problem.depth == 0) {
-    TENON_TRY(fill_zeros(to, node, out));
+    TENON_TRY(to.add_zeros(node, out));
   } else {
     if (!x_stride) {
       TENON_TRY_ASSIGN(x, spread_batch(to, node, x, y));
@@ -307,6 +274,26 @@ Status lower_batch(Lowering& to, const Node& node, const Product& product) {
 }
 
 }  // namespace
+
+Result<TensorId> spread_batch(Lowering& to, const Node& node, TensorId operand, const Shape& y) {
+  const DeviceTensor from = to.program().tensor(operand);
+  Shape whole = y;
+  for (int i = 1; i <= 2; ++i) whole[whole.rank() - i] = from.shape[from.shape.rank() - i];
+  TENON_TRY_ASSIGN(const TensorId out, to.program().add_tensor(from.type, whole));
+  const std::vector<int64_t> strides = from.strides();
+  GeneratedLeaf leaf{.type = from.type, .strides = std::vector<int64_t>(whole.rank(), 0)};
+  // The operand's dimensions are the last ones.
+  const size_t shift = leaf.strides.size() - strides.size();
+  for (size_t i = 0; i < strides.size(); ++i)
+    if (from.shape[static_cast<int>(i)] != 1) leaf.strides[shift + i] = strides[i];
+  TENON_TRY(to.add_generated(node, "spread",
+                             {.dims = {whole.begin(), whole.end()},
+                              .type = from.type,
+                              .strides = to.program().tensor(out).strides(),
+                              .leaves = {std::move(leaf)}},
+                             {operand}, {}, out));
+  return out;
+}
 
 namespace {
 

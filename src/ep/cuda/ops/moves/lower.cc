@@ -319,8 +319,8 @@ Status lower_bit_cast(Lowering& to, const Node& node) {
   TENON_TRY_ASSIGN(const TensorId from, to.any(node.inputs[0]));
   const DeviceTensor tensor = to.program().tensor(from);
   const DataType type = to.type_of(node.outputs[0]);
-  TENON_UNSUPPORTED_IF(data_type_size(type) != data_type_size(tensor.type) || to.options().half != DataType::kUndefined,
-                       "{} makes {} of {}.", to.label(node), data_type_name(type), data_type_name(tensor.type));
+  TENON_UNSUPPORTED_IF(data_type_size(type) != data_type_size(tensor.type), "{} makes {} of {}.", to.label(node),
+                       data_type_name(type), data_type_name(tensor.type));
   to.alias(node.outputs[0], to.program().add_view(from, type, tensor.shape, tensor.layout));
   return Status();
 }

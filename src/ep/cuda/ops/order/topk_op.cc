@@ -5,6 +5,7 @@
 #include "base/format.h"
 #include "ep/cuda/compute/kernel_library.h"
 #include "ep/cuda/compute/lowering.h"
+#include "ops/attributes.h"
 #include "ops/order.h"
 
 namespace tenon::cuda {
@@ -50,6 +51,19 @@ Status TopKOp::queue(const QueueContext& context) const {
   void* pointers[] = {&params};
   return queue_kernel(*context.device, function_, {.grid_x = static_cast<unsigned>(rows_), .block_x = kThreads}, 1,
                       context.stream, pointers);
+}
+
+// How many a TopK takes has to be known, for there is a most.
+Status can_take_top(const Graph& graph, const Node& node) {
+  int64_t count = Attributes(node).find_integer("k").value_or(0);
+  if (node.input(1) != kNoValue) {
+    const ConstantRef& held = graph.value(node.inputs[1]).constant;
+    TENON_UNSUPPORTED_IF(held == nullptr, "{} takes a number of elements that is only known at run time.",
+                         node.label(graph));
+    if (const auto values = tenon::integers_of(held.get()); values && values->size() == 1) count = values->front();
+  }
+  TENON_UNSUPPORTED_IF(count > kMaxTopK, "{} takes {} elements of a row.", node.label(graph), count);
+  return Status();
 }
 
 Status lower_top_k(Lowering& to, const Node& node) {

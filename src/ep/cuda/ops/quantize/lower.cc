@@ -8,6 +8,7 @@
 #include "ep/cuda/compute/map_template.h"
 #include "ep/cuda/compute/quantize.h"
 #include "ep/cuda/ops/conv/lower.h"
+#include "ep/cuda/ops/matmul/lower.h"
 #include "ep/cuda/ops/quantize/integer_maps_params.h"
 #include "ep/cuda/ops/quantize/op.h"
 #include "ep/cuda/ops/reduce/reduce.h"
@@ -219,9 +220,6 @@ Status add_matrices(Lowering& to, const Node& node, const MatMulDesc& desc, cons
   const int64_t depth = desc.k, columns = desc.n;
   int64_t rows = desc.m, batch = desc.batch.element_count();
   const bool b_repeats = desc.b_batch.element_count() == 1;
-  TENON_UNSUPPORTED_IF(desc.a_batch.element_count() != batch || (!b_repeats && desc.b_batch.element_count() != batch),
-                       "{} repeats matrices of {} for {}.", to.label(node), desc.a_batch.to_string(),
-                       desc.b_batch.to_string());
   if (b_repeats) rows *= batch, batch = 1;
   TENON_TRY_ASSIGN(TensorId a_zero, zero_point(to, operands.a_zero));
   TENON_TRY_ASSIGN(TensorId b_zero, zero_point(to, operands.b_zero));
@@ -236,9 +234,16 @@ Status add_matrices(Lowering& to, const Node& node, const MatMulDesc& desc, cons
   TENON_TRY_ASSIGN(params.a_zero_step, step(a_zero, batch * rows, "rows"));
   TENON_TRY_ASSIGN(params.b_zero_step, step(b_zero, columns, "columns"));
   if (y.element_count() == 0) return Status();
-  TENON_TRY_ASSIGN(const TensorId a_tensor, to.plain(operands.a));
+  // A matrix that several others meet is there for each of them.
+  const auto whole = [&](ValueId id, const Shape& own) -> Result<TensorId> {
+    TENON_TRY_ASSIGN(const TensorId tensor, to.plain(id));
+    if (own.element_count() == desc.batch.element_count() || to.value(id).shape().element_count() == 0) return tensor;
+    return spread_batch(to, node, tensor, y);
+  };
+  const auto plain_b = [&] { return b_repeats ? to.plain(operands.b) : whole(operands.b, desc.b_batch); };
+  TENON_TRY_ASSIGN(const TensorId a_tensor, whole(operands.a, desc.a_batch));
   if (has_few_products(y, depth)) {
-    TENON_TRY_ASSIGN(const TensorId b_tensor, to.plain(operands.b));
+    TENON_TRY_ASSIGN(const TensorId b_tensor, plain_b());
     const std::vector<int64_t> dims = {batch, rows, columns};
     const SmallProductParams small{.map = map_params(dims),
                                    .rows = rows,
@@ -272,7 +277,7 @@ Status add_matrices(Lowering& to, const Node& node, const MatMulDesc& desc, cons
     tensors.b = packed.lines;
     tensors.b_sums = packed.sums;
   } else {
-    TENON_TRY_ASSIGN(const TensorId b_tensor, to.plain(operands.b));
+    TENON_TRY_ASSIGN(const TensorId b_tensor, plain_b());
     TENON_TRY_ASSIGN(tensors.b, pack_lines(to, node, b_tensor, b_repeats ? 1 : batch, columns, depth, 1,
                                            {depth * columns, 1, columns, 0}));
   }

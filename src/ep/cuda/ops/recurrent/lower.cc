@@ -35,7 +35,10 @@ Result<TensorId> multiply_inputs(Lowering& to, const Node& node, const Recurrent
   const int64_t rows = desc.length * desc.batch, columns = desc.directions * desc.width(), depth = desc.input;
   TENON_TRY_ASSIGN(const TensorId out, to.program().add_tensor(type, Shape{rows, columns}));
   if (rows == 0) return out;
-  TENON_UNSUPPORTED_IF(depth == 0, "{} has inputs without elements.", to.label(node));
+  if (depth == 0) {
+    TENON_TRY(to.add_zeros(node, out));
+    return out;
+  }
   TENON_TRY_ASSIGN(const TensorId from, to.plain(node.inputs[kX]));
   const ValueId weights = node.inputs[kW];
   if (to.constant(weights) == nullptr) {
