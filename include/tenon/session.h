@@ -28,6 +28,7 @@
 #include "tenon/ep.h"
 #include "tenon/fence.h"
 #include "tenon/object_type.h"
+#include "tenon/packed_weights.h"
 #include "tenon/tensor.h"
 #include "tenon/thread_pool.h"
 
@@ -69,6 +70,9 @@ struct SessionOptions {
   std::map<std::string, std::span<const std::byte>> external_files = {};
   // Initializers that the model also lists as inputs (IR 4 and newer) become inputs that every run binds.
   bool initializers_as_inputs = false;
+  // Sessions with the same object read one copy of packed weights (tenon/packed_weights.h). Sessions of several
+  // processes share through a folder: config key tenon.packed_weights_folder.
+  std::shared_ptr<PackedWeights> packed_weights = nullptr;
   // EPs in order of preference (see tenon/ep.h); what none of them takes runs on the CPU EP.
   std::vector<EpChoice> eps = {};
   // Other entries, as a C ABI host keeps them: "ep.<name>.<key>", "session.<key>", "tenon.<key>". Those of Tenon count

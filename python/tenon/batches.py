@@ -112,7 +112,7 @@ class Predictor:
             self.session = model.session(options, providers)
         else:
             raise TypeError(f"A model is a path, bytes or what tenon.ray.put_model returns, and this is {model!r}.")
-        self._strict = _is_strict(options)
+        self._strict = _config_entry(options, "tenon.disallow_copies") == "1"
         self._form = tensors
         self._keep = [keep] if isinstance(keep, str) else list(keep)
         self._turn = threading.Lock()
@@ -384,11 +384,11 @@ class Predictor:
         )
 
 
-def _is_strict(options: SessionOptions) -> bool:
+def _config_entry(options: SessionOptions, key: str) -> str | None:
     try:
-        return bool(options.get_session_config_entry("tenon.disallow_copies") == "1")
+        return options.get_session_config_entry(key)
     except RuntimeError:
-        return False
+        return None
 
 
 def _joined(parts: list[Any]) -> Any:

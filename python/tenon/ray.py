@@ -9,9 +9,13 @@
 
 from __future__ import annotations
 
+import copy
+import fcntl
+import glob
 import importlib
 import math
 import os
+import shutil
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,7 +25,7 @@ from tenon import _core
 from tenon._core import SessionOptions
 from tenon._model_parts import ModelParts, TensorPart, split_model
 from tenon._session import InferenceSession, Provider
-from tenon.batches import Counters, Model
+from tenon.batches import Counters, Model, _config_entry
 from tenon.batches import Predictor as _Predictor
 
 __all__ = ["Predictor", "StoredModel", "put_model"]
@@ -58,8 +62,11 @@ class StoredModel:
     def session(
         self, sess_options: SessionOptions | None = None, providers: Sequence[Provider] | None = None
     ) -> InferenceSession:
-        """A session that reads the model's tensors in the object store. It cannot be pickled; the StoredModel can."""
-        return self.parts().session(sess_options, providers)
+        """A session that reads the model's tensors in the object store. It cannot be pickled; the StoredModel can.
+
+        In an actor or task it shares the weights that kernels pack with the other actors of the node.
+        """
+        return self.parts().session(_sharing_packed_weights(sess_options), providers)
 
 
 def put_model(model: str | os.PathLike[str] | bytes) -> StoredModel:
@@ -108,6 +115,52 @@ def _assigned_providers(library: str | None) -> list[Provider] | None:
             f"{os.environ.get('CUDA_VISIBLE_DEVICES')!r}); its log says why."
         )
     return [_CUDA]
+
+
+_SHARED_MEMORY = "/dev/shm"
+_FOLDER_KEY, _LIMIT_KEY = "tenon.packed_weights_folder", "tenon.packed_weights_limit_mb"
+
+
+def _folders() -> str:
+    """What the names of the folders begin with in which this user's actors share packed weights."""
+    return os.path.join(_SHARED_MEMORY, f"tenon-{os.getuid()}-")
+
+
+def _remove_folders_without_users() -> None:
+    """Those of actors that were killed: the last session that ends removes its folder itself."""
+    for folder in glob.glob(glob.escape(_folders()) + "*"):
+        try:
+            with open(os.path.join(folder, "lock"), "r+b") as lock:
+                fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB, 1)  # each session holds a lock on the first byte
+                shutil.rmtree(folder, ignore_errors=True)
+        except OSError:
+            continue
+
+
+def _sharing_packed_weights(sess_options: SessionOptions | None) -> SessionOptions | None:
+    """The options with this node's folder of packed weights, in an actor or task; unless they name one, or none ("").
+
+    The folder may take what the memory file system has beside the object stores, which lie there too.
+    """
+    if not _in_worker() or not os.path.isdir(_SHARED_MEMORY):
+        return sess_options
+    options = SessionOptions() if sess_options is None else copy.copy(sess_options)
+    if _config_entry(options, _FOLDER_KEY) is not None:
+        return options
+    context = ray.get_runtime_context()
+    mine = context.get_node_id()
+    nodes = [node for node in ray.nodes() if node["Alive"]]
+    machine = next((node["NodeManagerHostname"] for node in nodes if node["NodeID"] == mine), None)
+    stores = sum(
+        int(node["Resources"].get("object_store_memory", 0)) for node in nodes if node["NodeManagerHostname"] == machine
+    )
+    room = os.statvfs(_SHARED_MEMORY)
+    limit_mb = (room.f_blocks * room.f_frsize - stores) >> 20
+    if limit_mb > 0:
+        _remove_folders_without_users()
+        options.add_session_config_entry(_FOLDER_KEY, f"{_folders()}{context.get_session_name()}-{mine[:16]}")
+        options.add_session_config_entry(_LIMIT_KEY, str(limit_mb))
+    return options
 
 
 class _LoadingBar:
@@ -196,7 +249,8 @@ class _Metrics:
 class Predictor(_Predictor):
     """tenon.batches.Predictor in an actor of Ray: for Dataset.map_batches, Ray Serve, and actors of one's own.
 
-    model: also a StoredModel of put_model, whose tensors the session reads in the object store.
+    model: also a StoredModel of put_model, whose tensors the session reads in the object store. Weights that kernels pack
+        are one copy for all actors of a node that have the model (docs/how-to/ray.md).
     threads: None takes the CPUs that Ray has assigned to the actor, whole ones and at least one.
     providers: None takes the GPU that Ray has assigned, if there is one, and the CPU for what the GPU does not run.
     cuda_library: the CUDA plugin, where it is not found beside the package.
@@ -214,6 +268,7 @@ class Predictor(_Predictor):
         *,
         threads: int | None = None,
         providers: Sequence[Provider] | None = None,
+        sess_options: SessionOptions | None = None,
         cuda_library: str | None = None,
         metrics: bool = True,
         **arguments: Any,
@@ -227,7 +282,8 @@ class Predictor(_Predictor):
             if providers is None:
                 providers = _assigned_providers(cuda_library)
             loading: Model = _Loading(model, bar) if isinstance(model, StoredModel) else model
-            super().__init__(loading, threads=threads, providers=providers, **arguments)
+            sess_options = _sharing_packed_weights(sess_options)
+            super().__init__(loading, threads=threads, providers=providers, sess_options=sess_options, **arguments)
             bar.step()
         if metrics and ray.is_initialized():
             self._metrics = _Metrics(name)

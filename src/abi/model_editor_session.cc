@@ -5,6 +5,7 @@
 
 #include "abi/edited_model.h"
 #include "abi/model_editor.h"
+#include "abi/objects/prepacked.h"
 #include "abi/objects/slots.h"
 #include "abi/objects/view_arguments.h"
 #include "abi/session.h"
@@ -144,14 +145,15 @@ OrtStatus* model_editor_api::ApplyModelToModelEditorSession(OrtSession* session,
 }
 
 // A session that is finished stays as it is, as in the reference. One that cannot be finished can be tried again.
-// Kernels share packed weights by themselves, so the container has no part.
-OrtStatus* model_editor_api::FinalizeModelEditorSession(OrtSession* session, const OrtSessionOptions* options,
-                                                        OrtPrepackedWeightsContainer*) noexcept {
+OrtStatus* model_editor_api::FinalizeModelEditorSession(
+    OrtSession* session, const OrtSessionOptions* options,
+    OrtPrepackedWeightsContainer* prepacked_weights_container) noexcept {
   if (OrtStatus* bad = check_pointers("FinalizeModelEditorSession", {{"session", session}})) return bad;
   return guarded([&]() -> OrtStatus* {
     const std::shared_ptr<EditedModel> edited = edited_model(session->main->core);
     if (edited == nullptr) return nullptr;
     take_eps(options != nullptr ? *options : OrtSessionOptions(), session->options);
+    if (prepacked_weights_container != nullptr) session->options.packed_weights = prepacked_weights_container->weights;
     session->plugins = {};
     session->core_options = {};
     if (OrtStatus* bad = fill_session(*session, "", [edited](const SessionOptions& core_options) {

@@ -87,6 +87,7 @@ OrtStatus* to_core(const OrtSessionOptions& options, const OrtEnv& env, SessionO
     for (const auto* initializers : {&options.initializers, &options.external_initializers})
       for (const auto& [name, value] : *initializers) out.initializers.insert_or_assign(name, value.tensor);
     out.external_files = options.external_files;
+    out.packed_weights = options.packed_weights;
     out.eps = options.eps;
     if (options.has_cpu_ep) out.eps.push_back({.ep_name = "CPUExecutionProvider"});
     out.config = {entries.entries().begin(), entries.entries().end()};

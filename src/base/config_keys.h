@@ -34,6 +34,8 @@ inline constexpr std::string_view kDisabledPassesKey = "tenon.disabled_passes";
 inline constexpr std::string_view kReferenceKernelsKey = "tenon.reference_kernels";
 inline constexpr std::string_view kWinogradKey = "tenon.winograd";
 inline constexpr std::string_view kModelPathKey = "tenon.model_path";
+inline constexpr std::string_view kPackedFolderKey = "tenon.packed_weights_folder";
+inline constexpr std::string_view kPackedLimitKey = "tenon.packed_weights_limit_mb";
 inline constexpr std::string_view kTimeoutKey = "tenon.timeout_ms";
 
 std::span<const ConfigKey> config_keys();

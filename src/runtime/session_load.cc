@@ -116,6 +116,7 @@ Status SessionImpl::run_passes_of_load() {
 }
 
 void SessionImpl::make_plans() {
+  weights_.share(std::static_pointer_cast<SharedPackings>(options_.packed_weights), packed_folder_of(options_.config));
   PlannerOptions options{.provider = &eps_.host(),
                          .devices = eps_.devices(),
                          .pool = pool_.get(),

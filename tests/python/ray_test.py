@@ -45,6 +45,7 @@ def cluster():
     yield cluster
     ray.shutdown()
     cluster.shutdown()
+    tenon.ray._remove_folders_without_users()
 
 
 def lookup():
@@ -121,6 +122,75 @@ def test_actors_run_a_models_weights_in_their_nodes_store(cluster, tmp_path, ext
     ray.get(actors["right"][0].write.remote(5, 7.5))
     assert [ray.get(actor.look.remote(5))[0] for actor in (*actors["right"], *actors["left"])] == [7.5, 7.5, 20, 20]
     assert ray.get(actors["right"][1].look.remote(TABLE_ROWS - 1)) == [4.0 * (TABLE_ROWS - 1) + i for i in range(COLUMNS)]
+
+
+SIZE, LAYERS = 1024, 4
+PACKED = LAYERS * SIZE * SIZE * 4
+
+
+def products():
+    """Products with four matrices, which kernels pack"""
+    random = np.random.default_rng(0)
+    nodes = [helper.make_node("MatMul", ["x" if i == 0 else f"t{i - 1}", f"w{i}"], ["y" if i == LAYERS - 1 else f"t{i}"])
+             for i in range(LAYERS)]
+    weights = [numpy_helper.from_array(random.standard_normal((SIZE, SIZE), np.float32) / 32, f"w{i}") for i in range(LAYERS)]
+    return models.model(nodes, [value("x", FLOAT, ["n", SIZE])], [value("y", FLOAT, ["n", SIZE])], weights).SerializeToString()
+
+
+@ray.remote
+class Packer:
+    """A predictor, and what its process has of packed weights"""
+
+    def __init__(self, model, **entries):
+        options = tenon.SessionOptions()
+        for key, entry in entries.items():
+            options.add_session_config_entry(key, entry)
+        before = private_bytes()
+        self.predictor = tenon.ray.Predictor(model, sess_options=options, warm_up={"x": [64, SIZE]})
+        self.grown = private_bytes() - before
+
+    def files(self):
+        """Inode and path of each mapped file of packed weights"""
+        maps = [line.split() for line in pathlib.Path("/proc/self/maps").read_text().splitlines()]
+        return sorted((int(line[4]), line[5]) for line in maps if line[5:] and line[5].endswith(".packed"))
+
+    def memory(self):
+        return self.grown
+
+    def predict(self, x):
+        return self.predictor({"x": x})["y"]
+
+
+def test_actors_of_a_node_have_one_copy_of_packed_weights(cluster):
+    model = tenon.ray.put_model(products())
+
+    def start(node, **entries):
+        return Packer.options(num_cpus=0, resources={node: 1}).remote(model, **entries)
+
+    actors = {name: [start(name) for _ in range(2)] for name in ("left", "right")}
+    files = {name: ray.get([actor.files.remote() for actor in pair]) for name, pair in actors.items()}
+    for first, second in files.values():
+        assert first == second and len(first) == LAYERS
+    folders = {name: pathlib.Path(first[0][1]).parent for name, (first, _) in files.items()}
+    assert folders["left"] != folders["right"] and all(str(folder).startswith("/dev/shm/tenon-") for folder in folders.values())
+    for pair in actors.values():
+        assert max(ray.get([actor.memory.remote() for actor in pair])) < PACKED // 2
+    apart = start("left", **{"tenon.packed_weights_folder": ""})
+    assert ray.get(apart.files.remote()) == [] and ray.get(apart.memory.remote()) > PACKED
+    x = np.random.default_rng(1).standard_normal((64, SIZE), np.float32)
+    results = ray.get([actor.predict.remote(x) for actor in (apart, *actors["left"], *actors["right"])])
+    assert all(np.array_equal(result, results[0]) for result in results)
+    # What killed actors leave the next one removes, on either node: both are on this machine.
+    for actor in (apart, *actors["left"], *actors["right"]):
+        ray.kill(actor)
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        last = start("left")
+        ray.get(last.files.remote())
+        ray.kill(last)
+        if not folders["right"].exists():
+            break
+    assert not folders["right"].exists()
 
 
 def test_a_model_that_cannot_be_read_is_an_error_of_put_model(cluster):

@@ -68,6 +68,8 @@ struct OrtSessionOptions {
   OrtEpContextConfig ep_context;
   // Of CompileModel: where EPs put the nodes that stand for what they have compiled. Null in other sessions.
   std::shared_ptr<tenon::abi::ContextModel> compilation;
+  // Of the container that the session is made with; null without one.
+  std::shared_ptr<tenon::PackedWeights> packed_weights;
   EpSelectionDelegate ep_delegate = nullptr;
   void* ep_delegate_state = nullptr;
 };

@@ -42,11 +42,13 @@ using PackFunction = std::function<void(const std::byte* weight, std::byte* pack
 class WeightCache {
  public:
   virtual ~WeightCache() = default;
-  // `format` names the packing and its parameters ("gemm_b16", "winograd_f4x4"); `pack` fills `bytes` of zeroed memory,
-  // aligned to 64. The key is {weight identity, format}. The weight's pages are dropped from residency afterwards when
-  // they lie in the model file.
-  virtual Result<std::shared_ptr<const std::byte>> get(const ConstantRef& weight, std::string_view format, size_t bytes,
-                                                       const PackFunction& pack) = 0;
+  // `constants` are all that `pack` reads, the weight first; null where an optional one is absent. `format` names the
+  // packing and its parameters ("gemm_b16", "winograd_f4x4"); `pack` fills `bytes` of zeroed memory, aligned to 64. The
+  // same constants and format give the same packing; across sessions and processes, constants of the same type, shape
+  // and bytes are the same, so nothing else may enter it but the instruction set. The weight's pages are dropped from
+  // residency afterwards when they lie in the model file.
+  virtual Result<std::shared_ptr<const std::byte>> get(std::span<const ConstantRef> constants, std::string_view format,
+                                                       size_t bytes, const PackFunction& pack) = 0;
 };
 
 // A node as seen by match and create.

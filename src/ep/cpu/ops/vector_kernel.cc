@@ -32,15 +32,15 @@ const Constant* constant_input(const KernelNode& node, size_t index) {
   return index < node.constants.size() ? node.constants[index].get() : nullptr;
 }
 
-Result<std::shared_ptr<const std::byte>> packed_constant(const KernelNode& node, const ConstantRef& constant,
+Result<std::shared_ptr<const std::byte>> packed_constant(const KernelNode& node, std::span<const ConstantRef> constants,
                                                          std::string_view format, size_t bytes,
                                                          const PackFunction& pack) {
-  if (node.weights != nullptr) return node.weights->get(constant, format, bytes, pack);
+  if (node.weights != nullptr) return node.weights->get(constants, format, bytes, pack);
   const size_t room = aligned_bytes(bytes == 0 ? 1 : bytes);
   auto* memory = static_cast<std::byte*>(std::aligned_alloc(kScratchAlignment, room));
   if (memory == nullptr) return resource_exhausted("There is no memory for {} bytes of packed weights.", room);
   std::memset(memory, 0, room);
-  pack(constant->data.read().get(), memory);
+  pack(constants.front()->data.read().get(), memory);
   return std::shared_ptr<const std::byte>(memory, [](const std::byte* p) { std::free(const_cast<std::byte*>(p)); });
 }
 

@@ -19,10 +19,16 @@ Status match_plain(const KernelNode& node, DataType type);
 // The constant of an input, or null.
 const Constant* constant_input(const KernelNode& node, size_t index);
 
-// `bytes` of zeroed memory aligned to 64, filled by `pack`; from the session's cache when there is one.
-Result<std::shared_ptr<const std::byte>> packed_constant(const KernelNode& node, const ConstantRef& constant,
+// `bytes` of zeroed memory aligned to 64, filled by `pack`; from the session's cache when there is one. `constants`:
+// see WeightCache::get.
+Result<std::shared_ptr<const std::byte>> packed_constant(const KernelNode& node, std::span<const ConstantRef> constants,
                                                          std::string_view format, size_t bytes,
                                                          const PackFunction& pack);
+inline Result<std::shared_ptr<const std::byte>> packed_constant(const KernelNode& node, const ConstantRef& constant,
+                                                                std::string_view format, size_t bytes,
+                                                                const PackFunction& pack) {
+  return packed_constant(node, std::span(&constant, 1), format, bytes, pack);
+}
 
 // Subnormal numbers become zero: an Intel CPU takes more than a hundred cycles for each product with one, and training
 // leaves them in weights that it has switched off (63 % of a layer of ppocr_v6_det, which then took 180 times as long).

@@ -1,6 +1,7 @@
 #include "ep/cpu/ops/contrib/experts_rows.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "base/checked.h"
@@ -209,14 +210,15 @@ Result<std::unique_ptr<ExpertProduct>> make_codes(const KernelNode& node, const 
   const int64_t panels = desc.experts * gemm_panels(part.n);
   const auto bytes = checked_mul<int64_t>(panels, format.panel_bytes());
   TENON_UNSUPPORTED_IF(!bytes, "The packed form of {} experts' weights overflows.", desc.experts);
-  const std::string name =
-      tenon::format("experts nbits{} {}x{} by {} {} {}", part.bits, part.k, part.n, format.block_size,
-                    static_cast<const void*>(codes.scales), static_cast<const void*>(codes.zeros));
-  TENON_TRY_ASSIGN(Packed packed, packed_constant(node, node.constants[part.weights], name, static_cast<size_t>(*bytes),
-                                                  [&](const std::byte*, std::byte* out) {
-                                                    for_panels(node, panels,
-                                                               [&](int64_t index) { codes.pack(index, out); });
-                                                  }));
+  const std::string name = tenon::format("experts nbits{} {}x{}x{} by {}{}", part.bits, desc.experts, part.k, part.n,
+                                         format.block_size, part.blocks == 1 ? " of whole rows" : "");
+  const std::array constants = {node.constants[part.weights], node.constants[part.scales],
+                                zeros != nullptr ? node.constants[part.zeros] : nullptr};
+  TENON_TRY_ASSIGN(
+      Packed packed,
+      packed_constant(node, constants, name, static_cast<size_t>(*bytes), [&](const std::byte*, std::byte* out) {
+        for_panels(node, panels, [&](int64_t index) { codes.pack(index, out); });
+      }));
   return std::unique_ptr<ExpertProduct>(
       std::make_unique<CodeProduct>(part, format, std::move(packed), scratch_slots(node)));
 }
@@ -235,7 +237,7 @@ Result<std::unique_ptr<ExpertProduct>> make_floats(const KernelNode& node, const
       clear_subnormals({to + panel * part.k * kGemmPanel, static_cast<size_t>(part.k * kGemmPanel)});
     });
   };
-  const std::string name = tenon::format("experts f32 {}x{}", part.k, part.n);
+  const std::string name = tenon::format("experts f32 {}x{}x{}", desc.experts, part.k, part.n);
   TENON_TRY_ASSIGN(Packed packed,
                    packed_constant(node, node.constants[part.weights], name, static_cast<size_t>(*bytes), pack));
   return std::unique_ptr<ExpertProduct>(std::make_unique<FloatProduct>(part, std::move(packed)));

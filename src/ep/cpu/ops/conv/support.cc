@@ -41,7 +41,7 @@ Result<std::shared_ptr<const float>> pack_floats(const KernelNode& node, size_t 
                                                  int64_t floats, const PackFloats& pack) {
   if (node.weights != nullptr) {
     TENON_TRY_ASSIGN(std::shared_ptr<const std::byte> bytes,
-                     node.weights->get(node.constants[input], format, floats * sizeof(float),
+                     node.weights->get(node.constants.subspan(input, 1), format, floats * sizeof(float),
                                        [&](const std::byte* weight, std::byte* memory) {
                                          pack(reinterpret_cast<const float*>(weight), reinterpret_cast<float*>(memory));
                                        }));

@@ -147,10 +147,9 @@ Result<std::unique_ptr<Kernel>> create_nbits8(const KernelNode& node) {
     if (node.pool == nullptr) return part(0, panels);
     node.pool->parallel_for(panels, 1, part);
   };
-  const std::string name = tenon::format("nbits8 {}x{} by {} {} {}", desc.k, desc.n, desc.block_size,
-                                         static_cast<const void*>(scales), static_cast<const void*>(zero_bytes));
+  const std::string name = tenon::format("nbits8 {}x{} by {}", desc.k, desc.n, desc.block_size);
   TENON_TRY_ASSIGN(std::shared_ptr<const std::byte> packed,
-                   packed_constant(node, node.constants[Desc::kB], name, static_cast<size_t>(*bytes), pack_all));
+                   packed_constant(node, packed_constants(node), name, static_cast<size_t>(*bytes), pack_all));
   return std::unique_ptr<Kernel>(std::make_unique<NBits8Kernel>(desc, format, std::move(packed)));
 }
 

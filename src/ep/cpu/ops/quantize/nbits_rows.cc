@@ -162,6 +162,10 @@ class NBitsKernel final : public Kernel {
 
 }  // namespace
 
+std::span<const ConstantRef> packed_constants(const KernelNode& node) {
+  return node.constants.subspan(Desc::kB, std::min(node.constants.size(), Desc::kZeroPoints + 1) - Desc::kB);
+}
+
 Status match_nbits(const KernelNode& node) {
   const DataType type = input_spec(node, Desc::kA).type;
   TENON_UNSUPPORTED_IF(type != DataType::kFloat, "A is {}, not float32.", data_type_name(type));
@@ -201,11 +205,9 @@ Result<std::unique_ptr<Kernel>> create_nbits(const KernelNode& node) {
     if (node.pool == nullptr) return part(0, panels);
     node.pool->parallel_for(panels, 1, part);
   };
-  // The scales and zero points of one B are the same in every node that has it, or it is packed again.
-  const std::string name = tenon::format("nbits{} {}x{} by {} {} {}", desc.bits, desc.k, desc.n, desc.block_size,
-                                         static_cast<const void*>(scales), static_cast<const void*>(zero_bytes));
+  const std::string name = tenon::format("nbits{} {}x{} by {}", desc.bits, desc.k, desc.n, desc.block_size);
   TENON_TRY_ASSIGN(std::shared_ptr<const std::byte> packed,
-                   packed_constant(node, node.constants[Desc::kB], name, static_cast<size_t>(*bytes), pack_all));
+                   packed_constant(node, packed_constants(node), name, static_cast<size_t>(*bytes), pack_all));
   return std::unique_ptr<Kernel>(
       std::make_unique<NBitsKernel>(desc, zeros != nullptr, std::move(packed), scratch_slots(node)));
 }

@@ -256,14 +256,13 @@ Status turn_weights(const KernelNode& node, Recurrence<C>& r) {
   const int64_t columns[2] = {r.input, r.hidden};
   for (size_t i = 0; i < 2; ++i) {
     const size_t count = r.directions * r.width() * columns[i];
-    const ConstantRef& constant = node.constants[i + 1];
-    if (constant && node.weights != nullptr) {
-      TENON_TRY_ASSIGN(r.weights[i], node.weights->get(constant, "recurrent_turned", count * sizeof(C),
-                                                       [&](const std::byte* weight, std::byte* data) {
-                                                         turn(reinterpret_cast<const T*>(weight),
-                                                              reinterpret_cast<C*>(data), r.directions, r.width(),
-                                                              columns[i]);
-                                                       }));
+    if (node.constants[i + 1] != nullptr && node.weights != nullptr) {
+      TENON_TRY_ASSIGN(r.weights[i],
+                       node.weights->get(node.constants.subspan(i + 1, 1), "recurrent_turned", count * sizeof(C),
+                                         [&](const std::byte* weight, std::byte* data) {
+                                           turn(reinterpret_cast<const T*>(weight), reinterpret_cast<C*>(data),
+                                                r.directions, r.width(), columns[i]);
+                                         }));
       continue;
     }
     r.transposed[i] = r.scratch_count;
