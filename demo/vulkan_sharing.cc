@@ -36,6 +36,12 @@ class DeviceBuffer final : public VulkanSharing::Buffer {
     return std::unique_ptr<VulkanSharing::Buffer>(std::move(made));
   }
 
+  // A submitter waits for the whole device at its end, which counts as a use of the queue.
+  ~DeviceBuffer() override {
+    const std::lock_guard lock(queue_->mutex);
+    submitter_.reset();
+  }
+
   int fd() const override { return fd_.fd(); }
   void release_fd() override { (void)fd_.release_fd(); }
   std::byte* view() override { return static_cast<std::byte*>(view_->mapped()); }
