@@ -213,6 +213,7 @@ TEST(ShapeInference, SplitConcatPadTileExpand) {
   EXPECT_EQ(OneNode("Split", 18).in(Shape{7}).set("num_outputs", 3).outputs(3).infer(),
             "float32[3] float32[3] float32[1]");
   EXPECT_THAT(OneNode("Split", 13).in(Shape{7}).ints({3, 3}).outputs(2).infer(), HasSubstr("sum to 6"));
+  EXPECT_EQ(OneNode("Split", 13).in(Shape{6}).ints({}).outputs(2).infer(), "float32[3] float32[3]");
   EXPECT_EQ(OneNode("Concat", 13).in({symbol("N"), number(2)}).in({symbol("N"), number(3)}).set("axis", -1).infer(),
             "float32[N,5]");
   EXPECT_THAT(OneNode("Concat", 13).in(Shape{2, 2}).in(Shape{3, 2}).set("axis", 1).infer(), HasSubstr("[3,2]"));

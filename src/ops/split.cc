@@ -73,13 +73,16 @@ Status infer_split(Context& c) {
   TENON_TRY_ASSIGN(const int axis, read_split_axis(c.node(), c.rank(0)));
   const Dim& whole = c.dims(0)[axis];
   std::optional<std::vector<int64_t>> sizes = c.values(1);
+  // An empty list is none: the parts are equal.
+  const bool stated = c.has(1) && !(sizes && sizes->empty());
+  if (!stated) sizes.reset();
   if (const std::span<const int64_t> attribute = Attributes(c.node()).integers("split"); !attribute.empty())
     sizes.emplace(attribute.begin(), attribute.end());
   if (sizes) {
     TENON_TRY_ASSIGN(const int64_t sum, checked_sum(*sizes, count));
     TENON_INVALID_IF(whole.known() && sum != whole.value, "The split sizes sum to {}; dimension {} of {} has {}.", sum,
                      axis, text(c.dims(0)), whole.value);
-  } else if (!c.has(1) && whole.known()) {
+  } else if (!stated && whole.known()) {
     TENON_TRY_ASSIGN(sizes, equal_parts(c.node(), whole.value));
   }
   for (size_t i = 0; i < count; ++i) {

@@ -160,6 +160,27 @@ def product_of_bytes(node, values):
     return np.clip(np.rint(numbers / (1 if y_scale is None else float(y_scale))) + int(y_zero), limits.min, limits.max)
 
 
+def writes_twice(problem, feed):
+    """Whether a node scatters two updates to one element without a reduction: on a GPU either is the last."""
+    model = problem.proto()
+    values = {**held_values(model), **feed}
+    for node in all_nodes(model.graph):
+        settings = {attribute.name: attribute for attribute in node.attribute}
+        if node.op_type not in ("Scatter", "ScatterElements", "ScatterND") or "reduction" in settings and settings["reduction"].s != b"none":
+            continue
+        indices = values.get(node.input[1])
+        if not isinstance(indices, np.ndarray):
+            return True  # computed: nobody knows
+        if node.op_type == "ScatterND":
+            lines = indices.reshape(1, -1, indices.shape[-1])
+        else:
+            axis = settings["axis"].i if "axis" in settings else 0
+            lines = np.moveaxis(indices, axis, -1).reshape(-1, indices.shape[axis], 1)
+        if any(len(np.unique(line, axis=0)) < len(line) for line in lines):
+            return True
+    return False
+
+
 def difference(problem, feed, want, got):
     if problem.step and len(want) == len(got) == 1 and within_steps(want[0], got[0], problem.step):
         return True

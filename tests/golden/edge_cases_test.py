@@ -266,6 +266,8 @@ for name, dtype in (("float", np.float32), ("double", np.float64), ("float16", n
         want=gives(np.array([NAN, most, 0.5, 1], dtype), np.array([NAN, 0.5, -most, 0.5], dtype)))
 FACTS["scaled_shortcut_of_an_infinity"] = Fact("(float[8,4] x) => (float[] y) <float[1] s={-0.5}> { a = Mul(x, s) y = Add(x, a) }",
                                                [{"x": np.where(ramp(8, 4) == 3, INF, ramp(8, 4)).astype(np.float32)}])
+FACTS["split_by_an_empty_list_makes_equal_parts"] = Fact("(float[a,b] x, int64[c] n) => (float[d,b] y, float[e,b] z) { y, z = Split(x, n) }",
+                                                          [{"x": ramp(4, 3), "n": np.zeros(0, np.int64)}, {"x": ramp(4, 3), "n": np.array([1, 3])}], opset=13)
 FACTS["squeeze_of_no_axes_drops_every_1"] = Fact("(float[] x, int64[0] b) => (float[] y, float[] z) <int64[0] a={}> { y = Squeeze(x, a) z = Squeeze(x, b) }",
                                                  [{"x": floats(1, 2, 1), "b": np.zeros([0], np.int64)}])
 FACTS["pools_of_nothing"] = Fact("(float[1,2,W] x) => (float[] y, float[] z) { y = GlobalAveragePool(x) z = GlobalMaxPool(x) }",

@@ -70,15 +70,18 @@ Result<RefImpl> make_concat(RefNode& node) {
   return impl;
 }
 
-// Sizes come from the attribute, the second input, or equal parts (the last one smaller).
+// Sizes come from the attribute, the second input unless it is empty, or equal parts (the last one smaller).
 Result<RefImpl> make_split(RefNode& node) {
   TENON_TRY(require_inputs(node, 1));
   const Shape& x = node.inputs[0].shape;
-  TENON_TRY_ASSIGN(const SplitDesc desc, read_split(*node.node, x));
-  const size_t parts = node.outputs.size();
   const TensorSpec sizes = input_spec(node, 1);
+  const bool stated = sizes.present() && sizes.shape.element_count() != 0;
+  Node split = *node.node;
+  if (!stated) split.inputs.resize(1);
+  TENON_TRY_ASSIGN(const SplitDesc desc, read_split(split, x));
+  const size_t parts = node.outputs.size();
   TENON_INVALID_IF(
-      sizes.present() && (sizes.type != DataType::kInt64 || sizes.shape.element_count() != static_cast<int64_t>(parts)),
+      stated && (sizes.type != DataType::kInt64 || sizes.shape.element_count() != static_cast<int64_t>(parts)),
       "Split has sizes {}{} for {} outputs.", data_type_name(sizes.type), sizes.shape.to_string(), parts);
   const int64_t inner = desc.span.inner * static_cast<int64_t>(data_type_size(node.inputs[0].type));
   RefImpl impl;
