@@ -186,6 +186,11 @@ def pools():
     for size, kernel in ((7, 3), (14, 3), (14, 5), (20, 7)):
         pool(f"AveragePool {kernel}x{kernel} s1 of {size}x{size}", "AveragePool", (1, 256, size, size), "f32",
              kernel_shape=[kernel] * 2, pads=[kernel // 2] * 4)
+    for size, kernel in ((7, 2), (7, 3), (14, 2), (14, 3)):
+        for op in ("MaxPool", "AveragePool"):
+            pool(f"{op} {kernel}x{kernel} s2 of {size}x{size}", op, (1, 256, size, size), "f32", kernel_shape=[kernel] * 2,
+                 strides=[2, 2], pads=[kernel // 2 if kernel % 2 else 0] * 4)
+    pool("MaxPool 7x7 of 7x7", "MaxPool", (1, 256, 7, 7), "f32", kernel_shape=[7, 7])
     pool("MaxPool 3-D", "MaxPool", (1, 16, 16, 56, 56), kernel_shape=[2, 2, 2], strides=[2, 2, 2])
     pool("MaxPool 3-D 3x3x3 s1", "MaxPool", (1, 8, 16, 28, 28), "f32", kernel_shape=[3, 3, 3], pads=[1] * 6)
     pool("MaxPool 1-D", "MaxPool", (1, 128, 4000), kernel_shape=[4], strides=[4])
@@ -269,6 +274,8 @@ def norms():
     add("norm", "LayerNormalization rows of 32", "LayerNormalization", [t(4096, 32), weight(32), weight(32)])
     add("norm", "GroupNormalization 32", "GroupNormalization", [t(1, 256, 28, 28), weight(256), weight(256)], "f32 f16",
         num_groups=32)
+    add("norm", "GroupNormalization 1", "GroupNormalization", [t(1, 256, 28, 28), weight(256), weight(256)], num_groups=1)
+    add("norm", "LayerNormalization of one row", "LayerNormalization", [t(1, 200000), weight(200000), weight(200000)])
     add("norm", "LRN 5", "LRN", [t(1, 64, 56, 56)], "f32 f16", size=5)
     add("norm", "LpNormalization rows", "LpNormalization", [t(512, 512)], "f32 f16", axis=-1, p=2)
     add("norm", "LpNormalization channels", "LpNormalization", [t(1, 64, 64, 64)], axis=1, p=2)
@@ -278,6 +285,7 @@ def norms():
     add("norm", "MeanVarianceNormalization rows of 16", "MeanVarianceNormalization", [t(8192, 16)], axes=[1])
     add("softmax", "Softmax rows of 512", "Softmax", [t(512, 512)], "f32 f16 bf16 f64", axis=-1)
     add("softmax", "Softmax rows of 30000", "Softmax", [t(8, 30000)], "f32 f16", axis=-1)
+    add("softmax", "Softmax of one row", "Softmax", [t(1, 200000)], "f32 f16", axis=-1)
     add("softmax", "Softmax channels", "Softmax", [t(1, 64, 64, 64)], "f32 f16", axis=1)
     add("softmax", "LogSoftmax rows of 512", "LogSoftmax", [t(512, 512)], "f32 f16", axis=-1)
     add("softmax", "Hardmax rows of 512", "Hardmax", [t(512, 512)], "f32 f16", axis=-1)
@@ -297,13 +305,14 @@ def unary():
         add("unary math", op, op, [t(256, 1024)], "i64 i32" if op != "Sign" else "i64")
     add("unary math", "Sqrt", "Sqrt", [t(256, 1024, **positive)], "f64")
     add("unary math", "Exp", "Exp", [t(256, 1024)], "f64")
-    for op in ("Sin", "Cos"):
-        add("unary math", op, op, [t(256, 1024)], "f64")
+    for op in ("Sin", "Cos", "Tanh", "Log"):
+        add("unary math", op, op, [t(256, 1024, **ranges.get(op, {}))], "f64")
     for op in ("Sigmoid Relu LeakyRelu Elu Selu Celu HardSigmoid HardSwish Softplus Softsign Mish Gelu ThresholdedRelu "
                "Shrink").split():
         opset = {"Swish": 24}.get(op)
         add("activation", op, op, [t(256, 1024)], "f32 f16" if op in ("Sigmoid", "Relu", "Gelu", "LeakyRelu", "HardSwish") else "f32",
             model=opset)
+    add("activation", "Sigmoid", "Sigmoid", [t(256, 1024)], "f64")
     add("activation", "Gelu tanh", "Gelu", [t(256, 1024)], approximate="tanh")
     add("activation", "Clip", "Clip", [t(256, 1024), scalar(-1.0), scalar(1.0)])
     add("activation", "Clip", "Clip", [t(256, 1024), scalar(-10, "i64"), scalar(10, "i64")], "i64")
@@ -311,7 +320,7 @@ def unary():
     add("activation", "FastGelu", "FastGelu", [t(256, 1024), weight(1024)], domain="com.microsoft")
     add("activation", "QuickGelu", "QuickGelu", [t(256, 1024)], domain="com.microsoft")
     for op in ("IsNaN", "IsInf"):
-        add("logic", op, op, [t(256, 1024)], "f32 f16" if op == "IsNaN" else "f32", model=20)
+        add("logic", op, op, [t(256, 1024)], "f32 f16" if op == "IsNaN" else "f32 f16 f64", model=20)
     add("logic", "Not", "Not", [t(1024, 1024)], "bool")
     add("logic", "BitwiseNot", "BitwiseNot", [t(1024, 1024)], "u8 i32")
 
@@ -329,6 +338,7 @@ def binary():
     add("binary", "Add middle", "Add", [t(32, 16, 512), t(32, 1, 512)])
     add("binary", "Add", "Add", [t(*whole), t(*whole)], "f64 u8")
     add("binary", "Pow 2", "Pow", [t(*whole), scalar(2.0)])
+    add("binary", "Pow 2", "Pow", [t(*whole), scalar(2.0, "f64")], "f64")
     add("binary", "Pow 0.5", "Pow", [t(*whole, low=0.01, high=4), scalar(0.5)])
     add("binary", "Pow 2.4", "Pow", [t(*whole, low=0.01, high=4), scalar(2.4)])
     add("binary", "Pow tensors", "Pow", [t(*whole, low=0.01, high=4), t(*whole)])
@@ -375,6 +385,8 @@ def reductions():
     for op in ("Sum", "Max", "Mean"):
         reduce(f"Reduce{op} middle", f"Reduce{op}", (16, 128, 128), (1,), "f32 f16 i64")
         reduce(f"Reduce{op} all", f"Reduce{op}", (512, 512), (0, 1), "f32 f16 i64" if op != "Mean" else "f32")
+    reduce("ReduceSum of one row", "ReduceSum", (1, 200000), (1,), "f32 f16 f64 i64")
+    reduce("ReduceSum of long columns", "ReduceSum", (50000, 8), (0,), "f32 f64 i64")
     reduce("ReduceMean images", "ReduceMean", (1, 256, 32, 32), (2, 3), "f32 f16")
     reduce("ReduceSum outer axes", "ReduceSum", (16, 128, 128), (0, 2), "f32 f16")
     reduce("ReduceL2 axis 0", "ReduceL2", (512, 512), (0,), "f16")
@@ -383,11 +395,14 @@ def reductions():
         add("arg", f"{op} axis 0", op, [t(512, 512)], "f32 i32" if op == "ArgMax" else "f32", axis=0)
     add("arg", "ArgMax rows of 20", "ArgMax", [t(20000, 20)], "f32 f16 i64", axis=1)
     add("arg", "ArgMax rows of 30000", "ArgMax", [t(8, 30000)], "f32", axis=1)
+    add("arg", "ArgMax rows of 77", "ArgMax", [t(1000, 77)], "f32 f64", axis=1)
+    add("arg", "ArgMax of one row", "ArgMax", [t(1, 200000)], "f32 f16", axis=1)
     add("arg", "ArgMax channels", "ArgMax", [t(1, 21, 128, 128)], "f32", axis=1)
     add("scan", "CumSum rows", "CumSum", [t(512, 512), scalar(1, "i64")], "f32 i64 i32")
     add("scan", "CumSum axis 0", "CumSum", [t(512, 512), scalar(0, "i64")], "f32 i64 i32")
     add("scan", "CumSum pairs of columns", "CumSum", [t(100, 500, 2), scalar(1, "i64")], "f32 i64 i32")
     add("scan", "CumSum rows of 16", "CumSum", [t(8192, 16), scalar(1, "i64")], "f32 i64")
+    add("scan", "CumSum of one row", "CumSum", [t(1, 200000), scalar(1, "i64")], "f32 i64")
     add("scan", "CumSum f64", "CumSum", [t(512, 512), scalar(1, "i64")], "f64")
     add("scan", "CumSum middle, reverse", "CumSum", [t(16, 128, 128), scalar(1, "i64")], "f32", reverse=1, exclusive=1)
 
@@ -397,6 +412,8 @@ def order():
     add("order", "TopK 10 of rows of 1000", "TopK", [t(128, 1000), k(10)], "f32 i64 f16", outputs=2)
     add("order", "TopK 1 of rows of 1000", "TopK", [t(128, 1000), k(1)], "f32", outputs=2)
     add("order", "TopK 300 of 8400", "TopK", [t(4, 8400), k(300)], "f32 i64", outputs=2)
+    add("order", "TopK 50 of one row", "TopK", [t(1, 150000), k(50)], "f32 f16 i64", outputs=2)
+    add("order", "TopK 1000 of one row", "TopK", [t(1, 120000), k(1000)], "f32 f64", outputs=2)
     add("order", "TopK all of 4096", "TopK", [t(4, 4096), k(4096)], "f32 i64", outputs=2)
     add("order", "TopK 5 axis 0", "TopK", [t(256, 256), k(5)], "f32 i64", outputs=2, axis=0)
     add("order", "TopK 5 axis 0, smallest", "TopK", [t(256, 256), k(5)], "f32", outputs=2, axis=0, largest=0)
@@ -449,6 +466,7 @@ def moves():
     for mode in ("constant", "reflect", "edge", "wrap"):
         add("pad", f"Pad {mode}", "Pad", [t(1, 32, 112, 112), fixed(0, 0, 3, 3, 0, 0, 3, 3)], "f32 f16 u8" if mode == "constant" else "f32",
             mode=mode)
+    add("pad", "Pad pixels, channels last", "Pad", [t(1, 224, 224, 3), fixed(0, 1, 1, 0, 0, 1, 1, 0)], "f32 u8", mode="constant")
     add("concat", "Concat channels", "Concat", [t(1, 64, 56, 56), t(1, 64, 56, 56)], "f32 f16 u8", axis=1)
     add("concat", "Concat last of 16", "Concat", [t(8192, 16), t(8192, 16), t(8192, 8)], "f32 f16 i64", axis=1)
     add("split", "Split channels", "Split", [t(1, 128, 56, 56)], "f32 f16", outputs=2, num_outputs=2, axis=1)
@@ -467,7 +485,8 @@ def moves():
                           ("Transpose image of 3", (1, 256, 256, 3), (0, 3, 1, 2)), ("Transpose keys", (1, 128, 12, 64), (0, 2, 3, 1)),
                           ("Transpose all", (64, 64, 64), (2, 1, 0)), ("Transpose from channels last, 56x56", (1, 56, 56, 64), (0, 3, 1, 2)),
                           ("Transpose maps of 14x14", (8, 64, 14, 14), (0, 1, 3, 2)), ("Transpose 1000 of 8x12", (1000, 8, 12), (0, 2, 1)),
-                          ("Transpose 1000 of 4x12", (1000, 4, 12), (0, 2, 1)), ("Transpose 1000 of 6x20", (1000, 6, 20), (0, 2, 1)),
+                          ("Transpose 1000 of 4x12", (1000, 4, 12), (0, 2, 1)), ("Transpose 1000 of 4x4", (1000, 4, 4), (0, 2, 1)),
+                          ("Transpose 1000 of 7x7", (1000, 7, 7), (0, 2, 1)), ("Transpose 1000 of 6x20", (1000, 6, 20), (0, 2, 1)),
                           ("Transpose image of 4", (1, 256, 256, 4), (0, 3, 1, 2))):
         add("transpose", name, "Transpose", [t(*x)], "f32 f16 u8 i64" if "matrix" in name or "from channels last" in name else "f32 f16 u8", perm=list(perm))
     add("depth-space", "DepthToSpace DCR", "DepthToSpace", [t(1, 64, 64, 64)], "f32 f16", blocksize=2)

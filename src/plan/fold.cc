@@ -230,9 +230,11 @@ class Folder {
   // True if the node is gone: all its outputs are constants now.
   bool evaluate_all(const Node& node) {
     if (!all_constant(node) || is_random(node) || (keep_bytes_ && dequantizes_bytes(node))) return false;
-    if (ConstantRef view = fold_rules::reshaped_constant(graph_, node)) {
-      set_constant(node.outputs[0], std::move(view));
-      return true;
+    for (const auto view_of : {fold_rules::reshaped_constant, fold_rules::sliced_constant}) {
+      if (ConstantRef view = view_of(graph_, node)) {
+        set_constant(node.outputs[0], std::move(view));
+        return true;
+      }
     }
     if (!evaluate_) return false;
     for (const Attribute& attribute : node.attributes)

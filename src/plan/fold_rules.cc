@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <utility>
 
@@ -11,6 +13,7 @@
 #include "ops/generate.h"
 #include "ops/pad.h"
 #include "ops/reshape.h"
+#include "ops/slice.h"
 #include "ops/split.h"
 #include "ops/transpose.h"
 
@@ -142,6 +145,38 @@ ConstantRef reshaped_constant(const Graph& graph, const Node& node) {
   if (y.shape() == source->shape) return source;
   auto view = std::make_shared<Constant>(*source);
   view->shape = y.shape();
+  return view;
+}
+
+ConstantRef sliced_constant(const Graph& graph, const Node& node) {
+  if (!node.domain.empty() || node.op_type != "Slice" || node.input(0) == kNoValue) return nullptr;
+  if (node.outputs.size() != 1 || node.outputs[0] == kNoValue) return nullptr;
+  const ConstantRef& source = graph.value(node.inputs[0]).constant;
+  if (!source || !source->strings.empty() || data_type_size(source->type) == 0) return nullptr;
+  const Result<SliceDesc> slice = read_slice(node, source->shape, constant_integers(graph, node));
+  if (!slice.ok() || slice->output.element_count() == 0) return nullptr;
+  // From the last axis on: one may be cut, and those before it have one element.
+  const auto bytes = static_cast<int64_t>(data_type_size(source->type));
+  int64_t offset = 0, inner = bytes;
+  bool cut = false;
+  for (int axis = source->shape.rank() - 1; axis >= 0; --axis) {
+    const SliceRange& range = slice->ranges[axis];
+    if (range.count > 1 && (cut || range.step != 1)) return nullptr;
+    cut = cut || range.count != source->shape[axis];
+    offset += range.start * inner;
+    inner *= source->shape[axis];
+  }
+  const auto size_bytes = static_cast<size_t>(slice->output.element_count() * bytes);
+  if (!source->in_file && size_bytes < source->size_bytes / 2) return nullptr;
+  auto view = std::make_shared<Constant>(*source);
+  view->shape = slice->output;
+  const std::byte* const first = source->data.stored() + offset;
+  if (reinterpret_cast<uintptr_t>(first) % static_cast<uintptr_t>(bytes) == 0) {
+    view->data = first;
+  } else {
+    view->data = std::make_shared<const UnalignedBytes>(std::span(first, size_bytes), source->owner, source->in_file);
+  }
+  view->size_bytes = size_bytes;
   return view;
 }
 

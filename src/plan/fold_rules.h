@@ -11,6 +11,9 @@ namespace tenon::fold_rules {
 ConstantRef known_from_shapes(const Graph& graph, const Node& node);
 // Reshape, Squeeze, Unsqueeze, Flatten and Identity of a constant: the same bytes with another shape. Null otherwise.
 ConstantRef reshaped_constant(const Graph& graph, const Node& node);
+// A Slice of a constant whose elements lie side by side, where that is no small part of memory that it would hold: the
+// bytes as they lie. Null otherwise.
+ConstantRef sliced_constant(const Graph& graph, const Node& node);
 // The input that the node's first output always equals, for the dimensions at hand; kNoValue otherwise.
 ValueId unchanged_input(const Graph& graph, const Node& node);
 

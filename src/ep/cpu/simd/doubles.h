@@ -45,6 +45,13 @@ struct DoubleTable {
   void (*tanh)(const double* x, double* y, int64_t n);
   // y = e^x, within two units in the last place. y may be x.
   void (*powers)(const double* x, double* y, int64_t n);
+  // The natural logarithm within a unit in the last place; 1 / (1 + e^-x) within four; the sine and the cosine within
+  // one, the tangent within three. y may be x.
+  void (*logs)(const double* x, double* y, int64_t n);
+  void (*sigmoids)(const double* x, double* y, int64_t n);
+  void (*sines)(const double* x, double* y, int64_t n);
+  void (*cosines)(const double* x, double* y, int64_t n);
+  void (*tangents)(const double* x, double* y, int64_t n);
   // y = e^(x - top), and the sum of these; x is no more than top. y may be x.
   double (*exponentials)(const double* x, double* y, int64_t n, double top);
   // y = x * factor. y may be x.

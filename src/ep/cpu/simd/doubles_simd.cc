@@ -1,18 +1,15 @@
 #include "ep/cpu/simd/doubles.h"
 
 #include "ep/cpu/ops/loops.h"
-#include "ep/cpu/simd/f8.h"
+#include "ep/cpu/simd/math64.h"
 #include "ep/cpu/simd/pairs.h"
 
 namespace tenon::cpu::TENON_ISA_NAMESPACE {
 
 namespace {
 
-using DF64 = hn::CappedTag<double, 8>;
 using DHalf = hn::Rebind<float, DF64>;
-using DI64 = hn::RebindToSigned<DF64>;
-using V = hn::Vec<DF64>;
-constexpr int64_t kDoubles = HWY_MAX_BYTES >= 64 ? 8 : HWY_MAX_BYTES / 8;
+using V = VF64;
 
 TENON_INLINE V load(const double* p) { return hn::LoadU(DF64(), p); }
 TENON_INLINE V load(const float* p) { return hn::PromoteTo(DF64(), hn::LoadU(DHalf(), p)); }
@@ -168,81 +165,31 @@ void roots(const double* x, double* y, int64_t n) {
   for (int64_t i = 0; i < n; ++i) y[i] = __builtin_sqrt(x[i]);
 }
 
-// e^r for a number within half a binary digit of 0.
-TENON_INLINE V small_exponential(V r) {
-  const DF64 d;
-  constexpr double kSeries[] = {
-      1.0 / 6227020800, 1.0 / 479001600, 1.0 / 39916800, 1.0 / 3628800, 1.0 / 362880, 1.0 / 40320, 1.0 / 5040,
-      1.0 / 720,        1.0 / 120,       1.0 / 24,       1.0 / 6,       1.0 / 2,      1.0,         1.0};
-  V sum = hn::Set(d, kSeries[0]);
-#pragma GCC unroll 16
-  for (int i = 1; i < 14; ++i) sum = hn::MulAdd(sum, r, hn::Set(d, kSeries[i]));
-  return sum;
-}
-
-// x - k * ln 2
-TENON_INLINE V without_powers(V x, V k) {
-  const DF64 d;
-  const V r = hn::NegMulAdd(k, hn::Set(d, 6.93147180369123816490e-01), x);
-  return hn::NegMulAdd(k, hn::Set(d, 1.90821492927058770002e-10), r);
-}
-
-// 2^k for a whole number: with 2^52 and its half added, its last bits are k.
-TENON_INLINE V power_of_two(V k) {
-  const DF64 d;
-  return hn::BitCast(d, hn::ShiftLeft<52>(hn::BitCast(DI64(), hn::Add(k, hn::Set(d, 0x1.8p52 + 1023)))));
-}
-
-// e^x, by two factors of about 2^(k / 2), so that results below the smallest normal number are rounded once, and those
-// beyond the largest become infinity.
-TENON_INLINE V exponential(V x) {
-  const DF64 d;
-  const V bounded = hn::Max(hn::Min(x, hn::Set(d, 710.0)), hn::Set(d, -746.0));
-  const V k = hn::Round(hn::Mul(bounded, hn::Set(d, 1.4426950408889634)));
-  const V half = hn::Round(hn::Mul(k, hn::Set(d, 0.5)));
-  const V result = hn::Mul(small_exponential(without_powers(bounded, k)), power_of_two(half));
-  return hn::IfThenElse(hn::IsNaN(x), x, hn::Mul(result, power_of_two(hn::Sub(k, half))));
-}
-
-// A quotient of polynomials near 0, where 1 - e^-2|x| would lose places, else that over 1 + e^-2|x|.
-TENON_INLINE V hyperbolic_tangent(V x) {
-  const DF64 d;
-  const V one = hn::Set(d, 1.0), magnitude = hn::Abs(x), e = exponential(hn::Mul(magnitude, hn::Set(d, -2.0)));
-  const V s = hn::Mul(x, x);
-  V above = hn::MulAdd(hn::Add(s, hn::Set(d, 378.0)), s, hn::Set(d, 17325.0));
-  V below = hn::MulAdd(hn::MulAdd(hn::Set(d, 28.0), s, hn::Set(d, 3150.0)), s, hn::Set(d, 62370.0));
-  above = hn::MulAdd(above, s, hn::Set(d, 135135.0));
-  below = hn::MulAdd(below, s, hn::Set(d, 135135.0));
-  const auto near = hn::Lt(magnitude, hn::Set(d, 0.35));
-  const V top = hn::IfThenElse(near, hn::Mul(magnitude, above), hn::Sub(one, e));
-  return hn::CopySign(hn::Div(top, hn::IfThenElse(near, below, hn::Add(one, e))), x);
-}
-
-// `function` of vectors.
+// `function` of vectors, two of which do not wait for each other.
 template <typename Function>
 TENON_INLINE void each_vector(const double* x, double* y, int64_t n, const Function& function) {
-  int64_t i = 0;
-  for (; i + 2 * kDoubles <= n; i += 2 * kDoubles) {
-    const V a = function(load(x + i)), b = function(load(x + i + kDoubles));
-    store(a, y + i);
-    store(b, y + i + kDoubles);
-  }
-#pragma GCC unroll 1
-  for (int64_t left = n - i; left > 0; left = n - i) {
-    const int64_t count = left < kDoubles ? left : kDoubles;
-    alignas(64) double lanes[kDoubles];
-    hn::Store(function(load_part(x + i, count, 0)), DF64(), lanes);
-    for (int64_t j = 0; j < count; ++j) y[i + j] = lanes[j];
-    i += count;
+  constexpr int64_t kTogether = 2 * kDoubles;
+  alignas(64) double last[kTogether] = {};
+  for (int64_t i = 0; i < n; i += kTogether) {
+    const int64_t left = n - i;
+    const double* from = x + i;
+    double* to = y + i;
+    if (left < kTogether) {
+      for (int64_t j = 0; j < left; ++j) last[j] = from[j];
+      from = to = last;
+    }
+    const V a = function(load(from)), b = function(load(from + kDoubles));
+    store(a, to);
+    store(b, to + kDoubles);
+    if (left < kTogether)
+      for (int64_t j = 0; j < left; ++j) y[i + j] = last[j];
   }
 }
 
-void powers(const double* x, double* y, int64_t n) {
-  each_vector(x, y, n, [](V v) { return exponential(v); });
-}
-
-void tanh(const double* x, double* y, int64_t n) {
-  each_vector(x, y, n, [](V v) { return hyperbolic_tangent(v); });
+using Function = V (*)(V);
+template <Function kFunction>
+void loop_of(const double* x, double* y, int64_t n) {
+  each_vector(x, y, n, [](V v) { return kFunction(v); });
 }
 
 void floors(const double* x, double* y, int64_t n) {
@@ -268,7 +215,7 @@ double exponentials(const double* x, double* y, int64_t n, double top) {
       // Numbers that are not normal would take long, and add nothing.
       y[j] = below < -708.0 ? -__builtin_huge_val() : below;
     }
-    powers(y + i, y + i, count);
+    loop_of<&exponential>(y + i, y + i, count);
     double part = 0;
     reduce_rows<WideReduction::kSum>(y + i, &part, 1, count);
     sum += part;
@@ -342,8 +289,13 @@ const DoubleTable double_table = {
     &floors,
     &ceilings,
     &nearest,
-    &tanh,
-    &powers,
+    &loop_of<&hyperbolic_tangent>,
+    &loop_of<&exponential>,
+    &loop_of<&logarithm>,
+    &loop_of<&sigmoid>,
+    &loop_of<&sine>,
+    &loop_of<&cosine>,
+    &loop_of<&tangent>,
     &exponentials,
     &scale,
     &affine_line,

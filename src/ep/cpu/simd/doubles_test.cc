@@ -208,6 +208,70 @@ TEST_P(Doubles, TangentsKeepTheirPlacesNearZero) {
   }
 }
 
+// Differences in units of the last place of `want`, which is exact to more places.
+double places(double got, long double want) {
+  const auto rounded = static_cast<double>(want);
+  if (got == rounded || (std::isnan(got) && std::isnan(rounded))) return 0;
+  if (!std::isfinite(got) || !std::isfinite(rounded)) return kInfinity;
+  const double magnitude = std::max(std::abs(rounded), std::numeric_limits<double>::min());
+  const double place = std::nextafter(magnitude, kInfinity) - magnitude;
+  return static_cast<double>(std::abs(static_cast<long double>(got) - want) / static_cast<long double>(place));
+}
+
+// Every exponent with both signs, many numbers near zero, and what is special.
+std::vector<double> numbers_of_every_size() {
+  std::vector<double> x = {0.0, -0.0, kInfinity, -kInfinity, NAN, 5e-324, 1, -1, 0.70710678118654752, 1e22, -3e300};
+  for (int exponent = -1074; exponent <= 1023; ++exponent)
+    for (double part : {1.0, -1.1, 1.41421356237309504, -1.9}) x.push_back(std::ldexp(part, exponent));
+  for (int i = -3000; i <= 3000; ++i) {
+    x.push_back(i * 0.0123 + i * 1e-9);
+    x.push_back(i * 1.5707963267948966);  // nearly a multiple of pi / 2, where most places cancel
+    x.push_back(i * 1.0e9 * 1.5707963267948966);
+  }
+  return x;
+}
+
+struct Accuracy {
+  const char* name;
+  void (*DoubleTable::*loop)(const double*, double*, int64_t);
+  double places;
+  long double (*exact)(long double);
+};
+
+constexpr Accuracy kAccuracies[] = {
+    {"log", &DoubleTable::logs, 1, [](long double x) { return std::log(x); }},
+    {"sin", &DoubleTable::sines, 1, [](long double x) { return std::sin(x); }},
+    {"cos", &DoubleTable::cosines, 1, [](long double x) { return std::cos(x); }},
+    {"tan", &DoubleTable::tangents, 3, [](long double x) { return std::tan(x); }},
+    {"sigmoid", &DoubleTable::sigmoids, 4, [](long double x) { return x < -709 ? 0 : 1 / (1 + std::exp(-x)); }},
+};
+
+TEST_P(Doubles, FunctionsAreAccurateAtEverySize) {
+  const std::vector<double> x = numbers_of_every_size();
+  for (const Accuracy& f : kAccuracies) {
+    std::vector<double> y(x.size() + 1, 77);
+    (table().*f.loop)(x.data(), y.data(), std::ssize(x));
+    EXPECT_EQ(y.back(), 77);
+    for (size_t i = 0; i < x.size(); ++i) {
+      const long double want = f.exact(x[i]);
+      if (want != 0 && std::abs(want) < std::numeric_limits<double>::min() && f.loop == &DoubleTable::sigmoids)
+        continue;
+      ASSERT_LE(places(y[i], want), f.places) << f.name << " of " << x[i] << " is " << y[i];
+      if (want == 0) {
+        ASSERT_EQ(std::signbit(y[i]), std::signbit(want)) << f.name << " of " << x[i];
+      }
+    }
+    // In place, and with a rest of every length.
+    for (int64_t n = 0; n < 40; ++n) {
+      std::vector<double> part(x.begin() + 2000, x.begin() + 2000 + n + 1);
+      const double next = part.back();
+      (table().*f.loop)(part.data(), part.data(), n);
+      ASSERT_TRUE(std::equal(part.begin(), part.end() - 1, y.begin() + 2000)) << f.name << " of " << n << " numbers";
+      ASSERT_EQ(part.back(), next);
+    }
+  }
+}
+
 TEST_P(Doubles, RoundToWholeNumbers) {
   const std::vector<double> x = {0.5, -0.5, 1.5, 2.5, -2.5, 1e300, -1e17, kInfinity, NAN, -0.0, 4503599627370495.5,
                                  7.2, -7.8};

@@ -25,6 +25,10 @@ struct InterleaveTable {
   // dst[j * dst_stride + i] = src[i * src_stride + j] for i < rows, j < columns.
   void (*transpose8)(const uint8_t* src, int64_t src_stride, uint8_t* dst, int64_t dst_stride, int64_t rows,
                      int64_t columns);
+  // The same for `count` matrices of elements of 1, 2, 4, 8 or 16 bytes, one behind the other in src and in dst. False,
+  // with nothing done, where they are too large for this, or too few.
+  bool (*transpose_many)(int64_t element_bytes, const uint8_t* src, uint8_t* dst, int64_t rows, int64_t columns,
+                         int64_t count);
   // y[i] = x[i % bytes], i < count * bytes; 16 bytes at least.
   void (*repeat)(const uint8_t* x, int64_t bytes, uint8_t* y, int64_t count);
   // y[i] = pattern[i % 16], i < n.

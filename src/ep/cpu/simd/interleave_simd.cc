@@ -96,6 +96,96 @@ void transpose8(const uint8_t* src, int64_t src_stride, uint8_t* dst, int64_t ds
                    [&](const uint8_t* from, uint8_t* to) { transpose_bytes<16>(from, src_stride, to, dst_stride); });
 }
 
+// Small matrices one behind the other, as units of 65 to 128 bytes: two vectors, the second of which ends with the unit
+// and may overlap the first one, are read, and what lies in both is written from the two.
+#ifdef __AVX512BW__
+constexpr int64_t kUnit = 128, kVectorBytes = 64;
+
+// Vector `which` of the results from those of a unit, a and b.
+struct Shuffle {
+  alignas(64) uint8_t places[kVectorBytes];  // for each byte of the result its place in a or, from 64 on, in b
+
+  // Indices of elements of T, each `kStep` bytes of the result, from byte `first` on.
+  template <typename T, int kStep = sizeof(T)>
+  __m512i indices(int first = 0) const {
+    alignas(64) T numbers[kVectorBytes / kStep];
+    for (int i = 0; i < kVectorBytes / kStep; ++i)
+      numbers[i] = static_cast<T>(places[first + i * kStep] / static_cast<int>(sizeof(T)));
+    return _mm512_load_si512(numbers);
+  }
+};
+
+// Calls shuffle(a, b, vector of the result) for the vectors of each unit.
+template <typename Function>
+TENON_INLINE void each_unit(const uint8_t* src, uint8_t* dst, int64_t unit, int64_t count, const Function& shuffle) {
+  const int64_t second = unit - kVectorBytes;
+  for (int64_t i = 0; i < count; ++i, src += unit, dst += unit) {
+    const __m512i a = _mm512_loadu_si512(src), b = _mm512_loadu_si512(src + second);
+    _mm512_storeu_si512(dst, shuffle(a, b, 0));
+    _mm512_storeu_si512(dst + second, shuffle(a, b, 1));
+  }
+}
+
+bool transpose_many(int64_t element_bytes, const uint8_t* src, uint8_t* dst, int64_t rows, int64_t columns,
+                    int64_t count) {
+  constexpr int64_t kFewest = 1024;  // bytes that are worth the tables
+  const int64_t bytes = rows * columns * element_bytes;
+  if (bytes > kUnit || bytes * count < kFewest || element_bytes > 8) return false;
+  const int64_t together = kUnit / bytes, unit = together * bytes, units = count / together;
+  uint8_t from[kUnit];
+  for (int64_t i = 0; i < unit; ++i) {
+    const int64_t matrix = i / bytes, element = i % bytes / element_bytes;
+    const int64_t place = element % rows * columns + element / rows;
+    from[i] = static_cast<uint8_t>(matrix * bytes + place * element_bytes + i % element_bytes);
+  }
+  Shuffle vectors[2];
+  for (int64_t v = 0; v < 2; ++v)
+    for (int64_t i = 0; i < kVectorBytes; ++i) {
+      const int64_t place = from[v * (unit - kVectorBytes) + i];
+      vectors[v].places[i] = static_cast<uint8_t>(place < kVectorBytes ? place : place + kUnit - unit);
+    }
+  if (element_bytes == 8) {
+    const __m512i n[2] = {vectors[0].indices<uint64_t>(), vectors[1].indices<uint64_t>()};
+    each_unit(src, dst, unit, units,
+              [&](__m512i a, __m512i b, int v) { return _mm512_permutex2var_epi64(a, n[v], b); });
+  } else if (element_bytes == 4) {
+    const __m512i n[2] = {vectors[0].indices<uint32_t>(), vectors[1].indices<uint32_t>()};
+    each_unit(src, dst, unit, units,
+              [&](__m512i a, __m512i b, int v) { return _mm512_permutex2var_epi32(a, n[v], b); });
+  } else if (element_bytes == 2) {
+    const __m512i n[2] = {vectors[0].indices<uint16_t>(), vectors[1].indices<uint16_t>()};
+    each_unit(src, dst, unit, units,
+              [&](__m512i a, __m512i b, int v) { return _mm512_permutex2var_epi16(a, n[v], b); });
+  } else {
+    // Pairs of bytes with the one for the low half of a pair of the result, and those with the one for the high half.
+    __m512i low[2], high[2], down[2], up[2];
+    for (int v = 0; v < 2; ++v) {
+      low[v] = vectors[v].indices<uint16_t, 2>();
+      high[v] = vectors[v].indices<uint16_t, 2>(1);
+      alignas(64) uint16_t shifts[2][kVectorBytes / 2];
+      for (int i = 0; i < kVectorBytes / 2; ++i) {
+        shifts[0][i] = (vectors[v].places[2 * i] & 1) != 0 ? 8 : 0;
+        shifts[1][i] = (vectors[v].places[2 * i + 1] & 1) != 0 ? 0 : 8;
+      }
+      down[v] = _mm512_load_si512(shifts[0]);
+      up[v] = _mm512_load_si512(shifts[1]);
+    }
+    constexpr __mmask64 kHigh = 0xaaaaaaaaaaaaaaaa;
+    each_unit(src, dst, unit, units, [&](__m512i a, __m512i b, int v) {
+      const __m512i l = _mm512_srlv_epi16(_mm512_permutex2var_epi16(a, low[v], b), down[v]);
+      const __m512i h = _mm512_sllv_epi16(_mm512_permutex2var_epi16(a, high[v], b), up[v]);
+      return _mm512_mask_blend_epi8(kHigh, l, h);
+    });
+  }
+  src += units * unit;
+  dst += units * unit;
+  for (int64_t i = 0; i < count % together * bytes; ++i) dst[i] = src[from[i]];
+  return true;
+}
+#else
+bool transpose_many(int64_t, const uint8_t*, uint8_t*, int64_t, int64_t, int64_t) { return false; }
+#endif
+
 // Whole vectors of kBytes, of which the last one of x overlaps others.
 template <int kBytes>
 void repeat_vectors(const uint8_t* x, int64_t bytes, uint8_t* y, int64_t count) {
@@ -159,7 +249,12 @@ void fill(const uint8_t* pattern, uint8_t* y, int64_t n) {
 }  // namespace
 
 extern const InterleaveTable interleave_table;
-const InterleaveTable interleave_table = {
-    TENON_PIXELS(uint8_t), TENON_PIXELS(uint16_t), TENON_PIXELS(uint32_t), &transpose8, &repeat, &fill};
+const InterleaveTable interleave_table = {TENON_PIXELS(uint8_t),
+                                          TENON_PIXELS(uint16_t),
+                                          TENON_PIXELS(uint32_t),
+                                          &transpose8,
+                                          &transpose_many,
+                                          &repeat,
+                                          &fill};
 
 }  // namespace tenon::cpu::TENON_ISA_NAMESPACE

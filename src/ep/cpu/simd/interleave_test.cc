@@ -54,6 +54,27 @@ TEST_P(Interleave, BytesAreTransposed) {
   }
 }
 
+TEST_P(Interleave, ManySmallMatricesAreTransposed) {
+  const auto transpose_many = interleave_table_of(GetParam()).transpose_many;
+  for (int64_t bytes : {1, 2, 4, 8})
+    for (int64_t rows : {2, 3, 4, 5, 6, 7, 8, 11, 16, 20})
+      for (int64_t columns : {2, 3, 4, 5, 8, 12, 16, 20, 61})
+        for (int64_t count : {600, 601, 1039}) {
+          const int64_t elements = rows * columns, all = count * elements * bytes;
+          std::vector<uint8_t> x(all), y(all + 1, 9);
+          for (int64_t i = 0; i < all; ++i) x[i] = static_cast<uint8_t>(i * 37 + i / 251);
+          const bool done = transpose_many(bytes, x.data(), y.data(), rows, columns, count);
+          ASSERT_EQ(y.back(), 9);
+          for (int64_t i = 0; done && i < count * elements; ++i) {
+            const int64_t place = i % elements, from = i - place + place % rows * columns + place / rows;
+            ASSERT_TRUE(std::equal(y.begin() + i * bytes, y.begin() + (i + 1) * bytes, x.begin() + from * bytes))
+                << bytes << " bytes, " << rows << "x" << columns << ", element " << i;
+          }
+          // What is not done is not touched.
+          ASSERT_TRUE(done || std::all_of(y.begin(), y.end(), [](uint8_t byte) { return byte == 9; }));
+        }
+}
+
 TEST_P(Interleave, PatternsFillWhateverLiesWhere) {
   std::vector<uint8_t> pattern(16), memory(700);
   for (size_t i = 0; i < pattern.size(); ++i) pattern[i] = static_cast<uint8_t>(i * 11 + 3);

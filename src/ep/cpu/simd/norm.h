@@ -26,6 +26,8 @@ struct NormTable {
   void (*softmax_rows)(const float* x, float* y, int64_t rows, int64_t n, bool log);
   // The same down columns [first, last) of x[n][inner].
   void (*softmax_columns)(const float* x, float* y, int64_t n, int64_t inner, int64_t first, int64_t last, bool log);
+  // y = e^(x - top), and the sum of these; y may be x, or null where only the sum is wanted.
+  float (*row_exponentials)(const float* x, float* y, int64_t n, float top);
   // s = e^(s + mask - top) in place, mask null or with stride 0 or 1; the sum of the new values. `top` becomes the
   // largest of what it was and s + mask; -infinity before the first part of a row. A row that is masked with -infinity
   // throughout becomes 0 and sums to 0; top is finite then.

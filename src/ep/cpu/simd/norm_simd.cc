@@ -47,24 +47,27 @@ float row_maximum(const float* x, int64_t n) {
   return maximum8(max8(max8(a, b), max8(c, d)));
 }
 
-// y = e^(x - maximum), and the sum of it; y may be x.
-float row_exponentials(const float* x, float* y, int64_t n, float top) {
+template <bool kStores>
+TENON_INLINE float row_exponentials_as(const float* x, float* y, int64_t n, float top) {
   const FW maximum = set_wide(top);
   FW a = zero_wide(), b = zero_wide();
   int64_t i = 0;
   for (; i + 2 * kWide <= n; i += 2 * kWide) {
     const FW e = exp8_bounded(load_wide(x + i) - maximum), f = exp8_bounded(load_wide(x + i + kWide) - maximum);
-    store_wide(y + i, e);
-    store_wide(y + i + kWide, f);
+    if constexpr (kStores) store_wide(y + i, e), store_wide(y + i + kWide, f);
     a = a + e;
     b = b + f;
   }
   for_wides(n - i, [&](int64_t j, int64_t count) {
     const FW e = exp8_bounded(load_some(x + i + j, count, -kInfinity) - maximum);
     a = a + e;
-    store_some(y + i + j, count, e);
+    if constexpr (kStores) store_some(y + i + j, count, e);
   });
   return sum8(a + b);
+}
+
+float row_exponentials(const float* x, float* y, int64_t n, float top) {
+  return y != nullptr ? row_exponentials_as<true>(x, y, n, top) : row_exponentials_as<false>(x, y, n, top);
 }
 
 void softmax_rows(const float* x, float* y, int64_t rows, int64_t n, bool log) {
@@ -72,12 +75,8 @@ void softmax_rows(const float* x, float* y, int64_t rows, int64_t n, bool log) {
     const float top = row_maximum(x, n);
     if (log) {
       const FW maximum = set_wide(top);
-      FW sum = zero_wide();
-      for_wides(n, [&](int64_t i, int64_t count) {
-        sum = sum + exp8_bounded(load_some(x + i, count, -kInfinity) - maximum);
-      });
       float logs[kWide];
-      store_wide(logs, log8(set_wide(sum8(sum))));
+      store_wide(logs, log8(set_wide(row_exponentials(x, nullptr, n, top))));
       const FW shift = set_wide(logs[0]);
       for_wides(
           n, [&](int64_t i, int64_t count) { store_some(y + i, count, load_some(x + i, count, 0) - maximum - shift); });
@@ -371,7 +370,7 @@ void reduce_columns(const float* x, float* y, int64_t n, int64_t inner, int64_t 
 }  // namespace
 
 extern const NormTable norm_table;
-const NormTable norm_table = {&softmax_rows, &softmax_columns, &exponentials,  &scale_rows,
-                              &layer_norm,   &reduce_rows,     &reduce_columns};
+const NormTable norm_table = {&softmax_rows, &softmax_columns, &row_exponentials, &exponentials,
+                              &scale_rows,   &layer_norm,      &reduce_rows,      &reduce_columns};
 
 }  // namespace tenon::cpu::TENON_ISA_NAMESPACE

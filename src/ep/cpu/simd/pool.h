@@ -40,6 +40,18 @@ struct PoolPlane {
 };
 inline constexpr int64_t kPoolSlack = 32;
 
+// Windows of kPoolBeside maps beside each other: x[pixel][map] and y[output][map]. The taps of output o are the pixels
+// taps[ends[o - 1]] to taps[ends[o] - 1], from taps[0] on for the first one; each has one at least.
+inline constexpr int64_t kPoolBeside = 16;
+struct PoolLists {
+  const float* x = nullptr;
+  float* y = nullptr;
+  const int32_t* taps = nullptr;
+  const int32_t* ends = nullptr;
+  const float* divisors = nullptr;  // of the sums; null: the largest are wanted
+  int64_t outputs = 0;
+};
+
 struct PoolTable {
   PoolFold<float> maximum_f32;
   PoolFold<uint8_t> maximum_u8;
@@ -51,6 +63,8 @@ struct PoolTable {
   bool (*average_plane)(const PoolPlane& plane);
   // y[r * n + i] is divided by columns[i] * by_row[r].
   void (*divide)(float* y, const float* columns, const float* by_row, int64_t rows, int64_t n);
+  // A NaN stays.
+  void (*listed)(const PoolLists& lists);
   // Of x[rows[k] + i * stride] for k < count, the largest and its place in x. Of equal ones the first row's is taken.
   // Nothing behind the last element is read.
   void (*maximum_at)(const float* x, const int32_t* rows, int64_t count, int64_t stride, float* y, int32_t* at,

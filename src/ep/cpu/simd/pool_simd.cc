@@ -319,6 +319,29 @@ int64_t places_in_vectors(const float* x, const int32_t* rows, int64_t count, fl
   return i;
 }
 
+template <typename Op>
+TENON_INLINE void fold_listed(const PoolLists& lists) {
+  const hn::CappedTag<float, kPoolBeside> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const int32_t* tap = lists.taps;
+  for (int64_t o = 0; o < lists.outputs; ++o) {
+    const int32_t* const end = lists.taps + lists.ends[o];
+    float* const y = lists.y + o * kPoolBeside;
+    for (int64_t i = 0; i < kPoolBeside; i += lanes) {
+      auto value = hn::LoadU(d, lists.x + *tap * kPoolBeside + i);
+      for (const int32_t* t = tap + 1; t < end; ++t)
+        value = Op::of(d, value, hn::LoadU(d, lists.x + *t * kPoolBeside + i));
+      if (lists.divisors != nullptr) value = hn::Div(value, hn::Set(d, lists.divisors[o]));
+      hn::StoreU(value, d, y + i);
+    }
+    tap = end;
+  }
+}
+
+void listed(const PoolLists& lists) {
+  lists.divisors != nullptr ? fold_listed<Sum>(lists) : fold_listed<Maximum>(lists);
+}
+
 void maximum_at(const float* x, const int32_t* rows, int64_t count, int64_t stride, float* y, int32_t* at, int64_t n) {
   int64_t i = stride == 1   ? places_in_vectors<1>(x, rows, count, y, at, n)
               : stride == 2 ? places_in_vectors<2>(x, rows, count, y, at, n)
@@ -344,6 +367,7 @@ const PoolTable pool_table = {&fold<Maximum, float>,
                               &maximum_plane,
                               &average_plane,
                               &divide,
+                              &listed,
                               &maximum_at};
 
 }  // namespace tenon::cpu::TENON_ISA_NAMESPACE

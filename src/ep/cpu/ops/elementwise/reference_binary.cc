@@ -173,6 +173,12 @@ bool loop(const void* a, const void* b, void* y, int64_t count, int64_t a_step, 
       return true;
     }
   }
+  if constexpr (requires { Op::kRaises; } && std::is_same_v<A, double> && std::is_floating_point_v<Compute<B>>) {
+    if (a_step == 1 && b_step == 0 && count > 0 && static_cast<double>(static_cast<Compute<B>>(*right)) == 2) {
+      double_table().binary[static_cast<int>(DoubleOp::kMul)](left, left, 1, to, count);
+      return true;
+    }
+  }
   if constexpr (is_common<A> && std::is_same_v<A, B>) {
     // A row of one element may have two strides of 0.
     if ((a_step != 0 && b_step != 0) || count == 1) return steps<Op>(left, right, to, count, 1, 1);

@@ -54,6 +54,11 @@ void function_loop(const void* x, void* y, int64_t count, double alpha, double b
   if constexpr (std::is_same_v<T, double>) {
     if constexpr (kFunction == Unary::kExp) return double_table().powers(from, to, count);
     if constexpr (kFunction == Unary::kTanh) return double_table().tanh(from, to, count);
+    if constexpr (kFunction == Unary::kLog) return double_table().logs(from, to, count);
+    if constexpr (kFunction == Unary::kSigmoid) return double_table().sigmoids(from, to, count);
+    if constexpr (kFunction == Unary::kSin) return double_table().sines(from, to, count);
+    if constexpr (kFunction == Unary::kCos) return double_table().cosines(from, to, count);
+    if constexpr (kFunction == Unary::kTan) return double_table().tangents(from, to, count);
     if constexpr (kFunction == Unary::kFloor) return double_table().floors(from, to, count);
     if constexpr (kFunction == Unary::kCeil) return double_table().ceilings(from, to, count);
     if constexpr (kFunction == Unary::kRound) return double_table().nearest(from, to, count);
@@ -102,6 +107,12 @@ void loop(const void* x, void* y, int64_t count, double, double) {
   if constexpr (is_half<X> && requires { Op::kOfBits; }) {
     // Without widening.
     integer_table().is_beyond16(&from->bits, X(std::numeric_limits<float>::infinity()).bits, &to->bits, count);
+    return;
+  }
+  if constexpr (is_half<X> && requires { Op::of_bits(uint16_t{}, uint16_t{}); }) {
+    const uint16_t infinity = X(std::numeric_limits<float>::infinity()).bits;
+    TENON_INDEPENDENT_LOOP
+    for (int64_t i = 0; i < count; ++i) to[i] = Y(Op::of_bits(from[i].bits, infinity));
     return;
   }
   if constexpr (std::is_same_v<Op, Not>) {
@@ -161,7 +172,12 @@ template <bool negative, bool positive>
 struct IsInf {
   template <typename T>
   static bool apply(T x) {
-    return std::isinf(x) && (x < T(0) ? negative : positive);
+    constexpr T kInfinity = std::numeric_limits<T>::infinity();
+    return (positive & (x == kInfinity)) | (negative & (x == -kInfinity));
+  }
+  // Numbers of 16 bits, and infinity's bits.
+  static bool of_bits(uint16_t x, uint16_t infinity) {
+    return (positive & (x == infinity)) | (negative & (x == (infinity | 0x8000)));
   }
 };
 

@@ -237,6 +237,19 @@ void StridedCopy::run_outer(const std::byte* src, std::byte* dst, int64_t begin,
       dst += n * dst_step;
     });
   }
+  // Small matrices one behind the other.
+  const int64_t matrix_bytes = inner_dim_ * columns_ * static_cast<int64_t>(element_bytes_);
+  if (inner_ == Inner::kTranspose && inner_src_ == columns_ && inner_dst_ == inner_dim_ && last >= 0 &&
+      src_step == matrix_bytes && dst_step == matrix_bytes) {
+    return runs([&](int64_t n) {
+      const auto* const from = reinterpret_cast<const uint8_t*>(src);
+      auto* const to = reinterpret_cast<uint8_t*>(dst);
+      if (!interleave_table().transpose_many(static_cast<int64_t>(element_bytes_), from, to, inner_dim_, columns_, n))
+        for (int64_t k = 0; k < n; ++k) run_inner(src + k * src_step, dst + k * dst_step);
+      src += n * src_step;
+      dst += n * dst_step;
+    });
+  }
   if (inner_ == Inner::kRepeat && inner_dim_ <= kShortFill) {
     return with_element(element_bytes_, [&]<typename T>(T value) {
       each([&] {

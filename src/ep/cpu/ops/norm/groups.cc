@@ -1,12 +1,14 @@
 // InstanceNormalization, GroupNormalization and MeanVarianceNormalization on float32; LpNormalization and Hardmax on
 // float32, float16 and bfloat16.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <utility>
 #include <vector>
 
 #include "ep/cpu/ops/narrow/operands.h"
 #include "ep/cpu/ops/norm/rows.h"
+#include "ep/cpu/ops/shared_lines.h"
 #include "ep/cpu/ops/turned.h"
 #include "ep/cpu/ops/vector_kernel.h"
 #include "ep/cpu/simd/elementwise.h"
@@ -59,6 +61,7 @@ class LpNormKernel final : public Kernel {
                    : type_ == DataType::kFloat && is_short_inner<float>(desc_.outer, n, inner))
       return run_turned(context, norm);
     if (inner == 1) {
+      if (const Parts parts = parts_of(desc_.outer, n); parts.shared()) return run_shared(context, norm, parts);
       context.pool->parallel_for(desc_.outer, std::max<int64_t>(1, kGrain / n), [&](int64_t begin, int64_t end) {
         alignas(64) float in[kLongestNarrowRow], out[kLongestNarrowRow];
         for (int64_t row = begin; row < end; ++row) {
@@ -87,6 +90,30 @@ class LpNormKernel final : public Kernel {
   std::string_view name() const override { return desc_.inner == 1 ? "lp_norm rows" : "lp_norm columns"; }
 
  private:
+  // Rows of float32 that threads share.
+  Status run_shared(KernelContext& context, Reduction norm, const Parts& parts) const {
+    const auto* const x = context.input<float>(0);
+    auto* const y = context.output<float>(0);
+    OfParts<double> sums;
+    for_parts(*context.pool, desc_.outer, parts, [&](int64_t row, int64_t part) {
+      float sum = 0;
+      norm_table().reduce_rows(x + row * desc_.length + parts.first(part), &sum, 1, parts.size(part),
+                               norm == Reduction::kL1 ? Reduction::kL1 : Reduction::kSumSquare);
+      sums[row * parts.count + part] = static_cast<double>(sum);
+    });
+    std::array<float, kFewChunks> divisors;
+    for (int64_t row = 0; row < desc_.outer; ++row) {
+      const double sum = sum_of_parts(sums.data(), parts, row);
+      const auto divisor = static_cast<float>(norm == Reduction::kL1 ? sum : std::sqrt(sum));
+      divisors[row] = divisor == 0 ? 1 : divisor;
+    }
+    for_parts(*context.pool, desc_.outer, parts, [&](int64_t row, int64_t part) {
+      const int64_t first = row * desc_.length + parts.first(part);
+      binary(Binary::kDiv)(x + first, 1, &divisors[row], 0, y + first, parts.size(part));
+    });
+    return {};
+  }
+
   // Several outers side by side.
   Status run_turned(KernelContext& context, Reduction norm) const {
     const int64_t n = desc_.length, inner = desc_.inner, each = n * inner, most = turned_outers<float>(n, inner);
@@ -194,6 +221,42 @@ void standardise_short_rows(const float* x, float* y, int64_t begin, int64_t end
   });
 }
 
+// Calls body(offset, index, count) for the pieces of elements [first, first + count) that lie in one of the
+// neighbouring stretches of `length` elements: `index` counts these.
+template <typename Body>
+void for_stretches(int64_t first, int64_t count, int64_t length, const Body& body) {
+  for (const int64_t end = first + count; first < end;) {
+    const int64_t index = first / length, piece = std::min(end, (index + 1) * length) - first;
+    body(first, index, piece);
+    first += piece;
+  }
+}
+
+// Groups that threads share: means, then sums of squared differences from these, then the results.
+// pieces(group, first, count, body) calls body(x, n) for the elements [first, first + count) of a group, and
+// standardise(group, first, count, mean, sum of squares) makes their results.
+template <typename Pieces, typename Standardise>
+void share_groups(ThreadPool& pool, int64_t groups, const Parts& parts, const Pieces& pieces,
+                  const Standardise& standardise) {
+  OfParts<double> sums;
+  std::array<float, kFewChunks> means;
+  const auto each_part = [&](const auto& sum_of_piece) {
+    for_parts(pool, groups, parts, [&](int64_t group, int64_t part) {
+      double sum = 0;
+      pieces(group, parts.first(part), parts.size(part),
+             [&](const float* x, int64_t n) { sum += sum_of_piece(group, x, n); });
+      sums[group * parts.count + part] = sum;
+    });
+  };
+  each_part([](int64_t, const float* x, int64_t n) { return sum_of(x, n); });
+  for (int64_t group = 0; group < groups; ++group)
+    means[group] = static_cast<float>(sum_of_parts(sums.data(), parts, group) / static_cast<double>(parts.n));
+  each_part([&](int64_t group, const float* x, int64_t n) { return squares_of(x, n, means[group]); });
+  for_parts(pool, groups, parts, [&](int64_t group, int64_t part) {
+    standardise(group, parts.first(part), parts.size(part), means[group], sum_of_parts(sums.data(), parts, group));
+  });
+}
+
 class GroupNormKernel final : public Kernel {
  public:
   explicit GroupNormKernel(const GroupNormDesc& desc) : d_(desc) {}
@@ -215,17 +278,26 @@ class GroupNormKernel final : public Kernel {
       });
       return {};
     }
-    const auto groups_of = [&](int64_t begin, int64_t end) {
-      for_moments(context.input<float>(0), begin, end, n, [&](int64_t g, float mean, double squares) {
-        const float* const x = context.input<float>(0) + g * n;
-        float* const y = context.output<float>(0) + g * n;
-        const float inverse = inverse_deviation(squares);
-        const int64_t group = g % d_.groups;
-        for (int64_t channel = 0; channel < channels; ++channel) {
-          const int64_t c = d_.scale_each_group ? group : group * channels + channel, first = channel * d_.inner;
-          line_table().standardise(x + first, y + first, d_.inner, mean, inverse * scale[c], bias[c]);
-        }
+    const float* const x = context.input<float>(0);
+    float* const y = context.output<float>(0);
+    const auto standardise = [&](int64_t g, int64_t first, int64_t count, float mean, double squares) {
+      const float inverse = inverse_deviation(squares);
+      const int64_t group = g % d_.groups;
+      for_stretches(first, count, d_.inner, [&](int64_t offset, int64_t channel, int64_t piece) {
+        const int64_t c = d_.scale_each_group ? group : group * channels + channel, at = g * n + offset;
+        line_table().standardise(x + at, y + at, piece, mean, inverse * scale[c], bias[c]);
       });
+    };
+    if (const Parts parts = parts_of(groups, n); parts.shared()) {
+      const auto pieces = [&](int64_t g, int64_t first, int64_t count, const auto& body) {
+        body(x + g * n + first, count);
+      };
+      share_groups(*context.pool, groups, parts, pieces, standardise);
+      return {};
+    }
+    const auto groups_of = [&](int64_t begin, int64_t end) {
+      for_moments(x, begin, end, n,
+                  [&](int64_t g, float mean, double squares) { standardise(g, 0, n, mean, squares); });
     };
     context.pool->parallel_for(groups, std::max<int64_t>(1, kGrain / n), groups_of);
     return {};
@@ -278,6 +350,24 @@ class MeanVarianceKernel final : public Kernel {
           return Line{1 / (std::sqrt(squares / static_cast<float>(n)) + 1e-9f), 0};
         });
       });
+      return {};
+    }
+    if (const Parts parts = nn::parts_of(p_.groups, p_.parts * n); parts.shared()) {
+      const auto stretches = [&](int64_t group, int64_t first, int64_t count, const auto& body) {
+        for_stretches(first, count, n, [&](int64_t offset, int64_t part, int64_t piece) {
+          body((part * p_.groups + group) * n + offset - part * n, piece);
+        });
+      };
+      share_groups(
+          *context.pool, p_.groups, parts,
+          [&](int64_t group, int64_t first, int64_t count, const auto& body) {
+            stretches(group, first, count, [&](int64_t offset, int64_t piece) { body(x + offset, piece); });
+          },
+          [&](int64_t group, int64_t first, int64_t count, float mean, double squares) {
+            stretches(group, first, count, [&](int64_t at, int64_t piece) {
+              line_table().standardise(x + at, y + at, piece, mean, inverse_deviation(squares), 0);
+            });
+          });
       return {};
     }
     context.pool->parallel_for(p_.groups, grain, [&](int64_t begin, int64_t end) {

@@ -1,11 +1,15 @@
 #include "ep/cpu/ops/norm/rows.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "ep/cpu/ops/narrow/operands.h"
+#include "ep/cpu/ops/shared_lines.h"
 #include "ep/cpu/ops/turned.h"
 #include "ep/cpu/ops/vector_kernel.h"
+#include "ep/cpu/simd/elementwise.h"
+#include "ep/cpu/simd/lines.h"
 #include "ep/cpu/simd/norm.h"
 #include "ops/norm.h"
 #include "ops/softmax.h"
@@ -75,6 +79,7 @@ class LayerNormKernel final : public Kernel {
                               .n = n_,
                               .epsilon = desc_.epsilon,
                               .subtract_mean = desc_.subtract_mean};
+    if (const Parts parts = parts_of(rows_, n_); parts.shared()) return run_shared(whole, parts, *context.pool);
     const int64_t grain = std::max<int64_t>(1, 4096 / std::max<int64_t>(1, n_));
     context.pool->parallel_for(rows_, grain, [&](int64_t begin, int64_t end) {
       LayerNormTask task = whole;
@@ -99,6 +104,50 @@ class LayerNormKernel final : public Kernel {
   }
 
  private:
+  // Rows that threads share: their sums, those of squares, then the results.
+  static Status run_shared(const LayerNormTask& t, const Parts& parts, ThreadPool& pool) {
+    constexpr int64_t kBlock = 1024;  // which stays in L1 for the steps
+    const auto binary = [](Binary op) { return eltwise_table().binary[static_cast<int>(op)]; };
+    OfParts<double> sums;
+    std::array<float, kFewChunks> means, factors;
+    // With a skip its sum with x takes the place of x.
+    float* const kept = t.sum != nullptr ? t.sum : t.y;
+    const float* const x = t.skip != nullptr ? kept : t.x;
+    for_parts(pool, t.rows, parts, [&](int64_t row, int64_t part) {
+      const int64_t first = row * t.n + parts.first(part), size = parts.size(part);
+      if (t.skip != nullptr) {
+        binary(Binary::kAdd)(t.x + first, 1, t.skip + first, 1, kept + first, size);
+      } else if (t.sum != nullptr) {
+        std::copy_n(t.x + first, size, t.sum + first);
+      }
+      float sum = 0;
+      if (t.subtract_mean) norm_table().reduce_rows(x + first, &sum, 1, size, Reduction::kSum);
+      sums[row * parts.count + part] = static_cast<double>(sum);
+    });
+    const auto mean_of = [&](int64_t row) { return sum_of_parts(sums.data(), parts, row) / static_cast<double>(t.n); };
+    for (int64_t row = 0; row < t.rows; ++row) means[row] = static_cast<float>(mean_of(row));
+    for_parts(pool, t.rows, parts, [&](int64_t row, int64_t part) {
+      const float squares = line_table().squares(x + row * t.n + parts.first(part), parts.size(part), means[row]);
+      sums[row * parts.count + part] = static_cast<double>(squares);
+    });
+    for (int64_t row = 0; row < t.rows; ++row) {
+      factors[row] = static_cast<float>(1 / std::sqrt(mean_of(row) + static_cast<double>(t.epsilon)));
+      if (t.mean != nullptr) t.mean[row] = means[row];
+      if (t.inverse_std != nullptr) t.inverse_std[row] = factors[row];
+    }
+    for_parts(pool, t.rows, parts, [&](int64_t row, int64_t part) {
+      const int64_t end = parts.first(part) + parts.size(part);
+      for (int64_t i = parts.first(part); i < end; i += kBlock) {
+        const int64_t size = std::min(kBlock, end - i);
+        float* const y = t.y + row * t.n + i;
+        line_table().standardise(x + row * t.n + i, y, size, means[row], factors[row], 0);
+        binary(Binary::kMul)(y, 1, t.scale + i, 1, y, size);
+        if (t.bias != nullptr) binary(Binary::kAdd)(y, 1, t.bias + i, 1, y, size);
+      }
+    });
+    return {};
+  }
+
   const LayerNormDesc desc_;
   const int64_t rows_, n_;
   const DataType from_, to_;
@@ -136,6 +185,7 @@ class SoftmaxKernel final : public Kernel {
     const float* const x = context.input<float>(0);
     float* const y = context.output<float>(0);
     if (inner_ == 1) {
+      if (const Parts parts = parts_of(outer_, n_); parts.shared()) return run_shared(context, parts);
       const int64_t grain = std::max<int64_t>(1, 2048 / n_);
       context.pool->parallel_for(outer_, grain, [&](int64_t begin, int64_t end) {
         norm_table().softmax_rows(x + begin * n_, y + begin * n_, end - begin, n_, log_);
@@ -177,6 +227,37 @@ class SoftmaxKernel final : public Kernel {
   }
 
  private:
+  // Rows that threads share: their largest elements, the sums of exponentials, then the quotients.
+  Status run_shared(KernelContext& context, const Parts& parts) const {
+    const float* const x = context.input<float>(0);
+    float* const y = context.output<float>(0);
+    OfParts<float> tops;
+    OfParts<double> sums;
+    for_parts(*context.pool, outer_, parts, [&](int64_t row, int64_t part) {
+      norm_table().reduce_rows(x + row * n_ + parts.first(part), &tops[row * parts.count + part], 1, parts.size(part),
+                               Reduction::kMax);
+    });
+    for (int64_t row = 0; row < outer_; ++row)
+      norm_table().reduce_rows(tops.data() + row * parts.count, &tops[row], 1, parts.count, Reduction::kMax);
+    for_parts(*context.pool, outer_, parts, [&](int64_t row, int64_t part) {
+      const int64_t first = row * n_ + parts.first(part);
+      sums[row * parts.count + part] =
+          norm_table().row_exponentials(x + first, log_ ? nullptr : y + first, parts.size(part), tops[row]);
+    });
+    for (int64_t row = 0; row < outer_; ++row) sums[row] = sum_of_parts(sums.data(), parts, row);
+    for_parts(*context.pool, outer_, parts, [&](int64_t row, int64_t part) {
+      const int64_t first = row * n_ + parts.first(part), size = parts.size(part);
+      const auto factor = static_cast<float>(1 / sums[row]);
+      if (log_) {
+        line_table().standardise(x + first, y + first, size, tops[row], 1, -static_cast<float>(std::log(sums[row])));
+      } else {
+        norm_table().scale_rows(y + first, size, 1, size, &factor);
+      }
+      if (guarded_) drop_nan(y + first, size);
+    });
+    return {};
+  }
+
   static void drop_nan(float* y, int64_t count) {
     for (int64_t i = 0; i < count; ++i) y[i] = std::isnan(y[i]) ? 0 : y[i];
   }

@@ -81,12 +81,31 @@ void fill_rows(const Shape& in, const PadDesc& pad, const std::byte* x, const st
   }
 }
 
-void fill(const Shape& in, const PadDesc& pad, size_t bytes, const std::byte* x, const std::byte* value, std::byte* y,
+// The last axes that stay as they are become part of the one before them, where all padding is one value: rows get
+// longer. Of an image with channels last they would be single pixels.
+void join_whole_axes(Shape& in, PadDesc& pad) {
+  while (in.rank() > 1) {
+    const int last = in.rank() - 1;
+    const int64_t size = in[last];
+    if (pad.mode != PadMode::kConstant || pad.axes[last].crop != 0 || pad.axes[last].begin != 0 ||
+        pad.axes[last].kept != size || pad.output[last] != size)
+      return;
+    in = Shape(in.dims().first(last));
+    pad.output = Shape(pad.output.dims().first(last));
+    in[last - 1] *= size;
+    pad.output[last - 1] *= size;
+    PadAxis& axis = pad.axes[last - 1];
+    axis = {.crop = axis.crop * size, .kept = axis.kept * size, .begin = axis.begin * size};
+  }
+}
+
+void fill(Shape in, PadDesc pad, size_t bytes, const std::byte* x, const std::byte* value, std::byte* y,
           ThreadPool& pool) {
   if (in.rank() == 0) {
     std::memcpy(y, x, bytes);
     return;
   }
+  join_whole_axes(in, pad);
   const int64_t count = pad.output.element_count(), width = pad.output[in.rank() - 1];
   if (count == 0) return;
   constexpr int64_t kGrainBytes = 64 << 10;

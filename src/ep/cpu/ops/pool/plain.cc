@@ -29,12 +29,6 @@ constexpr int64_t kWidestWindow = 1024;  // along the last axis
 constexpr int kPlaces = 5;               // of scratch memory
 constexpr int64_t kLineBytes = 64;
 
-// Taps of output `out` that are elements or padding: windows that reach beyond the padding (ceil_mode) have fewer.
-int64_t padded_taps(const WindowAxis& axis, int64_t out) {
-  const int64_t room = axis.in + axis.pad_end - (out * axis.stride - axis.pad_begin);
-  return std::min(axis.kernel, (room + axis.dilation - 1) / axis.dilation);
-}
-
 // X and Y of QLinearAveragePool.
 struct ByteOperands {
   ref::ByteTensor x, y;

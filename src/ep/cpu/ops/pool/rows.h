@@ -7,6 +7,9 @@ namespace tenon::cpu::nn {
 
 Status match_plain_pool(const KernelNode& node);
 Result<std::unique_ptr<Kernel>> create_plain_pool(const KernelNode& node);
+// Of small maps, several of them side by side.
+Status match_small_pool(const KernelNode& node);
+Result<std::unique_ptr<Kernel>> create_small_pool(const KernelNode& node);
 // MaxPool with indices.
 Status match_pool_places(const KernelNode& node);
 Result<std::unique_ptr<Kernel>> create_pool_places(const KernelNode& node);

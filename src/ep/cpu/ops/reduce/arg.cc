@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <array>
 
+#include "ep/cpu/ops/reduce/problem.h"
 #include "ep/cpu/ops/turned.h"
+#include "ep/cpu/simd/doubles.h"
 #include "ep/cpu/simd/lines.h"
 #include "ep/cpu/simd/norm.h"
 #include "ops/reduce.h"
@@ -13,8 +15,15 @@ namespace tenon::cpu::ref {
 
 namespace {
 
-// Results [begin, end) of the outer * inner ones.
+// Results [begin, end) of the outer * inner ones; and those of one outer, whose x is given, from those of the parts of
+// its columns.
 using ArgLoop = void (*)(const void* x, int64_t* y, const ArgReduceDesc& desc, int64_t begin, int64_t end);
+using ArgJoin = void (*)(const void* x, int64_t* y, const ArgReduceDesc& desc, const nn::Parts& parts,
+                         const int64_t* between);
+struct ArgLoops {
+  ArgLoop loop = nullptr;
+  ArgJoin join = nullptr;
+};
 
 // Whether v takes the place of b. A NaN wins, as in numpy, whichever extreme is asked for.
 template <typename C>
@@ -80,16 +89,25 @@ int64_t arg_of_row(const T* x, int64_t length, bool largest, bool last) {
   }
 }
 
+void extremes_of_rows(const float* x, float* extremes, int64_t rows, int64_t length, bool largest) {
+  norm_table().reduce_rows(x, extremes, rows, length, largest ? Reduction::kMax : Reduction::kMin);
+}
+
+void extremes_of_rows(const double* x, double* extremes, int64_t rows, int64_t length, bool largest) {
+  const WideReduction reduction = largest ? WideReduction::kMax : WideReduction::kMin;
+  double_table().reduce_rows[static_cast<int>(reduction)](x, extremes, rows, length);
+}
+
 // Extremes of several rows in vectors, then their places.
-void arg_of_rows(const float* x, int64_t rows, int64_t length, bool largest, bool last, int64_t* y) {
+template <typename T>
+void arg_of_rows(const T* x, int64_t rows, int64_t length, bool largest, bool last, int64_t* y) {
   constexpr int64_t kTogether = 64;
-  std::array<float, kTogether> extremes;
+  std::array<T, kTogether> extremes;
   for (int64_t first = 0; first < rows; first += kTogether) {
     const int64_t together = std::min(kTogether, rows - first);
-    norm_table().reduce_rows(x + first * length, extremes.data(), together, length,
-                             largest ? Reduction::kMax : Reduction::kMin);
+    extremes_of_rows(x + first * length, extremes.data(), together, length, largest);
     for (int64_t i = 0; i < together; ++i) {
-      const float* const row = x + (first + i) * length;
+      const T* const row = x + (first + i) * length;
       const bool is_number = extremes[i] == extremes[i];
       y[first + i] = is_number ? place_of(row, length, extremes[i], last) : arg_of_row(row, length, largest, last);
     }
@@ -153,7 +171,7 @@ void arg_loop(const void* x, int64_t* y, const ArgReduceDesc& desc, int64_t begi
     if constexpr (std::is_same_v<T, float> || is_half<T>) {
       if (length <= nn::kShortRow) return arg_of_turned(static_cast<const T*>(x), desc, inner, begin, end, y);
     }
-    if constexpr (std::is_same_v<T, float>) {
+    if constexpr (std::is_floating_point_v<T>) {
       arg_of_rows(from, end - begin, length, largest, last, y + begin);
     } else {
       for (int64_t i = 0; i < end - begin; ++i) y[begin + i] = arg_of_row(from + i * length, length, largest, last);
@@ -168,24 +186,58 @@ void arg_loop(const void* x, int64_t* y, const ArgReduceDesc& desc, int64_t begi
   }
 }
 
+template <typename T>
+void arg_join(const void* x, int64_t* y, const ArgReduceDesc& desc, const nn::Parts& parts, const int64_t* between) {
+  for (int64_t column = 0; column < desc.inner; ++column) {
+    const auto value = [&](int64_t k) -> Compute<T> { return static_cast<const T*>(x)[k * desc.inner + column]; };
+    int64_t best = between[column];
+    for (int64_t part = 1; part < parts.count; ++part) {
+      const int64_t next = parts.first(part) + between[part * desc.inner + column];
+      if (takes_over(value(next), value(best), desc.largest, desc.select_last_index)) best = next;
+    }
+    y[column] = best;
+  }
+}
+
+// Where threads share the elements of a result.
+void run_shared(const ArgLoops& loops, const ArgReduceDesc& desc, const nn::Parts& parts, size_t bytes,
+                KernelContext& context) {
+  const auto* const x = context.input<std::byte>(0);
+  alignas(64) std::array<int64_t, nn::kMostBetween> between;
+  nn::for_parts(*context.pool, desc.outer, parts, [&](int64_t outer, int64_t part) {
+    ArgReduceDesc piece = desc;
+    piece.outer = 1;
+    piece.length = parts.size(part);
+    loops.loop(x + (outer * desc.length + parts.first(part)) * desc.inner * bytes,
+               between.data() + (outer * parts.count + part) * desc.inner, piece, 0, desc.inner);
+  });
+  for (int64_t outer = 0; outer < desc.outer; ++outer)
+    loops.join(x + outer * desc.length * desc.inner * bytes, context.output<int64_t>(0) + outer * desc.inner, desc,
+               parts, between.data() + outer * parts.count * desc.inner);
+}
+
 }  // namespace
 
 Result<RefImpl> make_arg(RefNode& node) {
   TENON_TRY(require_inputs(node, 1));
-  const ArgLoop chosen =
-      select(NumericTypes(), node.inputs[0].type, []<typename T>() -> ArgLoop { return &arg_loop<T>; });
-  TENON_UNSUPPORTED_IF(chosen == nullptr, "{} is not computed on {}.", node.node->op_type,
+  const auto chosen = select(NumericTypes(), node.inputs[0].type,
+                             []<typename T>() -> ArgLoops { return {&arg_loop<T>, &arg_join<T>}; });
+  TENON_UNSUPPORTED_IF(chosen.loop == nullptr, "{} is not computed on {}.", node.node->op_type,
                        data_type_name(node.inputs[0].type));
   TENON_TRY_ASSIGN(const ArgReduceDesc desc, read_arg_reduce(*node.node, node.inputs[0].shape));
   TENON_TRY(require_output(node, 0, desc.output));
   RefImpl impl;
-  impl.run = [chosen, desc](KernelContext& context) -> Status {
+  impl.run = [chosen, desc, bytes = data_type_size(node.inputs[0].type)](KernelContext& context) -> Status {
+    if (const nn::Parts parts = nn::parts_of(nn::Pass{desc.outer, desc.length, desc.inner}); parts.shared()) {
+      run_shared(chosen, desc, parts, bytes, context);
+      return {};
+    }
     constexpr int64_t kElements = 8192, kTogether = 128;
     // Few columns at a time would be no vectors, and a cache line of each row.
     int64_t grain = std::max(desc.inner > 1 ? kTogether : 1, kElements / std::max<int64_t>(1, desc.length));
     if (desc.inner > 1 && desc.inner < nn::kShortInner) grain += desc.inner - grain % desc.inner;  // whole outers
     context.pool->parallel_for(desc.outer * desc.inner, grain, [&](int64_t begin, int64_t end) {
-      chosen(context.inputs[0], context.output<int64_t>(0), desc, begin, end);
+      chosen.loop(context.inputs[0], context.output<int64_t>(0), desc, begin, end);
     });
     return {};
   };

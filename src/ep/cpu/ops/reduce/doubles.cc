@@ -46,6 +46,14 @@ struct Loops {
   decltype(columns) again = nullptr;
 
   void run(const Pass& p, const T* x, T* y, ThreadPool& pool) const {
+    if (const Parts parts = parts_of(p); again != nullptr && parts.shared()) {
+      fold_shared<T>(
+          p, parts, x, pool, [&](const T* from, T* to, int64_t n) { reduce_lines(from, to, n, p.inner); },
+          [&](const T* between, int64_t count, int64_t outer) {
+            again(between, y + outer * p.inner, count, p.inner, 0, p.inner);
+          });
+      return;
+    }
     if (is_short_inner<T>(p.outer, p.n, p.inner)) {
       pool.parallel_for(p.outer, std::max(kFewestTurned, kGrain / (p.n * p.inner)),
                         [&](int64_t begin, int64_t end) { run_turned(p, x, y, begin, end); });
@@ -76,6 +84,17 @@ struct Loops {
  private:
   static auto whole(decltype(columns) loop) {
     return [loop](const T* x, T* y, int64_t n, int64_t inner) { loop(x, y, n, inner, 0, inner); };
+  }
+
+  // On one thread.
+  void reduce_lines(const T* x, T* y, int64_t n, int64_t inner) const {
+    if (inner == 1) {
+      rows(x, y, 1, n);
+    } else if (is_thin(n, inner)) {
+      fold_thin<T>(x, y, n, inner, whole(columns), whole(again));
+    } else {
+      columns(x, y, n, inner, 0, inner);
+    }
   }
 
   // The outers [begin, end), several side by side.

@@ -98,8 +98,9 @@ T finish(A value, int64_t count, bool mean) {
   return static_cast<T>(value);
 }
 
+// A function of its own, with those below: each is called in several places, and there are many types.
 template <typename Op, typename A, typename T>
-T reduce_row(const T* x, int64_t n, bool mean) {
+[[gnu::noinline]] A fold_row(const T* x, int64_t n) {
   A sums[kSide], result = Op::template start<A>();
   const int64_t whole = n / kSide * kSide;
   if (whole > 0) {
@@ -108,28 +109,13 @@ T reduce_row(const T* x, int64_t n, bool mean) {
     for (const A sum : sums) result = Op::fold(result, sum);
   }
   for (int64_t i = whole; i < n; ++i) result = Op::fold(result, static_cast<A>(x[i]));
-  return finish<T>(result, n, mean);
+  return result;
 }
 
-// A function of its own, with the one below: each is called in several places, and there are many types.
 template <typename Op, typename A, typename T>
 [[gnu::noinline]] void fold_columns(const T* x, A* sums, int64_t n, int64_t inner, int64_t columns) {
   std::fill_n(sums, columns, Op::template start<A>());
   for (int64_t k = 0; k < n; ++k) fold<Op>(x + k * inner, sums, columns);
-}
-
-template <typename Op, typename A, typename T>
-[[gnu::noinline]] void reduce_columns(const T* x, T* y, const Pass& p, int64_t columns, bool mean) {
-  A sums[kColumns];
-  if (is_thin(p.n, p.inner)) {
-    const auto folded = [](const auto* from, A* to, int64_t rows, int64_t width) {
-      fold_columns<Op>(from, to, rows, width, width);
-    };
-    fold_thin<A>(x, sums, p.n, p.inner, folded, folded);
-  } else {
-    fold_columns<Op>(x, sums, p.n, p.inner, columns);
-  }
-  for (int64_t i = 0; i < columns; ++i) y[i] = finish<T>(sums[i], p.n, mean);
 }
 
 template <typename Op, typename T>
@@ -140,6 +126,35 @@ void fold_rows(const T* x, T* y, int64_t rows, int64_t n) {
   } else {
     integer_table().rows64[kFold](x, y, rows, n);
   }
+}
+
+// Whether vectors fold rows.
+template <typename Op, typename A, typename T>
+inline constexpr bool kHasRows = requires { Op::kRows; } && std::is_same_v<A, T> && sizeof(T) >= 4;
+
+template <typename Op, typename A, typename T>
+[[gnu::noinline]] void fold_lines(const T* x, A* sums, int64_t n, int64_t inner, int64_t columns) {
+  if (inner == 1) {
+    if constexpr (kHasRows<Op, A, T>) {
+      fold_rows<Op>(x, sums, 1, n);
+    } else {
+      *sums = fold_row<Op, A>(x, n);
+    }
+  } else if (is_thin(n, inner)) {
+    const auto folded = [](const auto* from, A* to, int64_t rows, int64_t width) {
+      fold_columns<Op>(from, to, rows, width, width);
+    };
+    fold_thin<A>(x, sums, n, inner, folded, folded);
+  } else {
+    fold_columns<Op>(x, sums, n, inner, columns);
+  }
+}
+
+template <typename Op, typename A, typename T>
+void reduce_columns(const T* x, T* y, const Pass& p, int64_t columns, bool mean) {
+  A sums[kColumns];
+  fold_lines<Op>(x, sums, p.n, p.inner, columns);
+  for (int64_t i = 0; i < columns; ++i) y[i] = finish<T>(sums[i], p.n, mean);
 }
 
 // The outers [begin, end), several side by side.
@@ -158,7 +173,18 @@ template <typename Op, typename A, typename T>
 void run_pass(const Pass& p, bool mean, const void* from, void* to, ThreadPool& pool) {
   const auto* const x = static_cast<const T*>(from);
   auto* const y = static_cast<T*>(to);
-  if constexpr (requires { Op::kRows; } && std::is_same_v<A, T> && sizeof(T) >= 4) {
+  if (const Parts parts = parts_of(p); parts.shared()) {
+    fold_shared<A>(
+        p, parts, x, pool,
+        [&](const T* begin, A* sums, int64_t n) { fold_lines<Op>(begin, sums, n, p.inner, p.inner); },
+        [&](const A* between, int64_t count, int64_t outer) {
+          A sums[kFewChunks * kTogether];
+          fold_columns<Op>(between, sums, count, p.inner, p.inner);
+          for (int64_t i = 0; i < p.inner; ++i) y[outer * p.inner + i] = finish<T>(sums[i], p.n, mean);
+        });
+    return;
+  }
+  if constexpr (kHasRows<Op, A, T>) {
     if (p.inner == 1) {
       pool.parallel_for(p.outer, std::max<int64_t>(1, kGrain / p.n), [&](int64_t begin, int64_t end) {
         fold_rows<Op>(x + begin * p.n, y + begin, end - begin, p.n);
@@ -176,7 +202,7 @@ void run_pass(const Pass& p, bool mean, const void* from, void* to, ThreadPool& 
   }
   if (p.inner == 1) {
     pool.parallel_for(p.outer, std::max<int64_t>(1, kGrain / p.n), [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) y[i] = reduce_row<Op, A>(x + i * p.n, p.n, mean);
+      for (int64_t i = begin; i < end; ++i) y[i] = finish<T>(fold_row<Op, A>(x + i * p.n, p.n), p.n, mean);
     });
     return;
   }

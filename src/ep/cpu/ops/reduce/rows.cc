@@ -1,6 +1,7 @@
 #include "ep/cpu/ops/reduce/rows.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <optional>
 #include <vector>
@@ -76,7 +77,33 @@ void run_turned(const Pass& p, Reduction reduction, const float* x, float* y, in
   });
 }
 
+// Lines of `inner` elements, on one thread.
+void reduce_lines(const float* x, float* y, int64_t n, int64_t inner, Reduction reduction) {
+  if (inner == 1) {
+    norm_table().reduce_rows(x, y, 1, n, reduction);
+  } else if (is_thin(n, inner)) {
+    reduce_thin(x, y, n, inner, reduction);
+  } else {
+    norm_table().reduce_columns(x, y, n, inner, 0, inner, reduction);
+  }
+}
+
+// Joins the results of parts.
+void join_parts(const Pass& p, Reduction reduction, const float* between, int64_t count, float* y) {
+  reduce_lines(between, y, count, p.inner, of_results(of_parts(reduction)));
+  for (int64_t i = 0; i < p.inner; ++i) y[i] = finished_result(reduction, y[i], p.n);
+}
+
 void run_pass(const Pass& p, Reduction reduction, const float* x, float* y, ThreadPool& pool) {
+  if (const Parts parts = parts_of(p); parts.shared()) {
+    fold_shared<float>(
+        p, parts, x, pool,
+        [&](const float* from, float* to, int64_t n) { reduce_lines(from, to, n, p.inner, of_parts(reduction)); },
+        [&](const float* between, int64_t count, int64_t outer) {
+          join_parts(p, reduction, between, count, y + outer * p.inner);
+        });
+    return;
+  }
   if (p.inner == 1) {
     pool.parallel_for(p.outer, std::max<int64_t>(1, kGrain / p.n), [&](int64_t begin, int64_t end) {
       norm_table().reduce_rows(x + begin * p.n, y + begin, end - begin, p.n, reduction);
@@ -140,24 +167,37 @@ class ReduceKernel final : public Kernel {
     const Pass& p = p_.last;
     if (p.inner == 1 && 2 * p.n <= kLongestNarrowRow) return run_narrow_rows(context);
     if (is_short_inner<float>(p.outer, p.n, p.inner)) return run_narrow_turned(context);
+    if (const Parts parts = parts_of(p); parts.shared()) return run_narrow_shared(context, parts);
     const int64_t width = std::min(kNarrowColumns, p.inner), parts = (p.inner + width - 1) / width;
     const int64_t grain = std::max<int64_t>(1, kGrain / (p.n * width));
     context.pool->parallel_for(p.outer * parts, grain, [&](int64_t begin, int64_t end) {
       alignas(64) float results[kNarrowColumns];
       for (int64_t i = begin; i < end; ++i) {
         const int64_t first = i % parts * width, columns = std::min(width, p.inner - first), outer = i / parts;
-        if (p.inner == 1) {
-          reduce_narrow_row(context.inputs[0], outer * p.n, results);
-        } else {
-          reduce_narrow_columns(context.inputs[0], outer * p.n * p.inner + first, columns, results);
-        }
-        if (log_) logarithms(results, columns);
-        const int64_t at = outer * p.inner + first;
-        float* const y = begin_floats(to_, context.outputs[0], at, results);
-        if (y != results) std::copy_n(results, columns, y);
-        end_floats(to_, context.outputs[0], at, columns, results);
+        reduce_narrow(context.inputs[0], outer * p.n * p.inner + first, p.n, columns, results);
+        finish(results, columns);
+        write(context, outer * p.inner + first, columns, results);
       }
     });
+    return {};
+  }
+
+  // Where threads share the elements of a result.
+  Status run_narrow_shared(KernelContext& context, const Parts& parts) const {
+    const Pass& p = p_.last;
+    alignas(64) float between[kMostBetween];
+    for_parts(*context.pool, p.outer, parts, [&](int64_t outer, int64_t part) {
+      float* const to = between + (outer * parts.count + part) * p.inner;
+      for (int64_t c = 0; c < p.inner; c += kNarrowColumns)
+        reduce_narrow(context.inputs[0], (outer * p.n + parts.first(part)) * p.inner + c, parts.size(part),
+                      std::min(kNarrowColumns, p.inner - c), to + c);
+    });
+    for (int64_t outer = 0; outer < p.outer; ++outer) {
+      alignas(64) float results[kFewChunks * kTogether];
+      join_parts(p, reduction_, between + outer * parts.count * p.inner, parts.count, results);
+      if (log_) logarithms(results, p.inner);
+      write(context, outer * p.inner, p.inner, results);
+    }
     return {};
   }
 
@@ -194,44 +234,43 @@ class ReduceKernel final : public Kernel {
     return {};
   }
 
-  void reduce_narrow_row(const void* x, int64_t at, float* result) const {
-    alignas(64) float in[kLongestNarrowRow];
-    const int64_t n = p_.last.n;
-    if (n <= kLongestNarrowRow)
-      return norm_table().reduce_rows(read_floats(from_, x, at, n, in), result, 1, n, reduction_);
-    float pair[2];  // of the parts until now and of one more
-    for (int64_t k = 0; k < n; k += kLongestNarrowRow) {
-      const int64_t part = std::min(kLongestNarrowRow, n - k);
-      norm_table().reduce_rows(read_floats(from_, x, at + k, part, in), &pair[k > 0 ? 1 : 0], 1, part,
-                               of_parts(reduction_));
-      if (k > 0) norm_table().reduce_rows(pair, pair, 1, 2, of_results(of_parts(reduction_)));
+  // `columns` columns of n lines from element `at` on, as results of parts (of_parts()).
+  void reduce_narrow(const void* x, int64_t at, int64_t n, int64_t columns, float* results) const {
+    const int64_t inner = p_.last.inner, most = kLongestNarrowRow / columns;
+    const Reduction reduction = of_parts(reduction_);
+    if (!is_narrow(from_)) {
+      const auto* const from = static_cast<const float*>(x) + at;
+      if (columns == inner) return reduce_lines(from, results, n, inner, reduction);
+      return norm_table().reduce_columns(from, results, n, inner, 0, columns, reduction);
     }
-    *result = finished_result(reduction_, pair[0], n);
-  }
-
-  void reduce_narrow_columns(const void* x, int64_t at, int64_t columns, float* results) const {
-    const int64_t n = p_.last.n, inner = p_.last.inner, most = kLongestNarrowRow / columns;
-    if (!is_narrow(from_))
-      return norm_table().reduce_columns(static_cast<const float*>(x) + at, results, n, inner, 0, columns, reduction_);
+    // Of the parts until now and of one more.
     alignas(64) float in[kLongestNarrowRow], pair[2 * kNarrowColumns];
     for (int64_t k = 0; k < n; k += most) {
       const int64_t rows = std::min(most, n - k);
-      float* const part = k > 0 ? pair + columns : pair;
       if (columns == inner) {
         read_floats(from_, x, at + k * inner, rows * inner, in);
       } else {
         for (int64_t r = 0; r < rows; ++r) read_floats(from_, x, at + (k + r) * inner, columns, in + r * columns);
       }
-      if (is_thin(rows, columns)) {
-        reduce_thin(in, part, rows, columns, of_parts(reduction_));
-      } else {
-        norm_table().reduce_columns(in, part, rows, columns, 0, columns, of_parts(reduction_));
+      reduce_lines(in, k > 0 ? pair + columns : pair, rows, columns, reduction);
+      if (k > 0) {
+        reduce_lines(pair, results, 2, columns, of_results(reduction));
+        std::copy_n(results, columns, pair);
       }
-      if (k == 0) continue;
-      norm_table().reduce_columns(pair, results, 2, columns, 0, columns, of_results(of_parts(reduction_)));
-      std::copy_n(results, columns, pair);
     }
-    for (int64_t j = 0; j < columns; ++j) results[j] = finished_result(reduction_, pair[j], n);
+    std::copy_n(pair, columns, results);
+  }
+
+  // Results of all elements from those of parts.
+  void finish(float* results, int64_t count) const {
+    for (int64_t i = 0; i < count; ++i) results[i] = finished_result(reduction_, results[i], p_.last.n);
+    if (log_) logarithms(results, count);
+  }
+
+  void write(KernelContext& context, int64_t at, int64_t count, float* results) const {
+    float* const y = begin_floats(to_, context.outputs[0], at, results);
+    if (y != results) std::copy_n(results, count, y);
+    end_floats(to_, context.outputs[0], at, count, results);
   }
 
   const Problem p_;
@@ -248,6 +287,9 @@ class LogSumExpKernel final : public Kernel {
   Status run(KernelContext& context) const override {
     const float* const x = context.input<float>(0);
     float* const y = context.output<float>(0);
+    if (p_.inner == 1) {
+      if (const Parts parts = nn::parts_of(p_.outer, p_.n); parts.shared()) return run_shared(context, parts);
+    }
     context.pool->parallel_for(p_.result(), std::max<int64_t>(1, kGrain / (8 * p_.n)), [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i)
         y[i] = p_.inner == 1 ? of_row(x + i * p_.n) : of_column(x + i / p_.inner * p_.n * p_.inner + i % p_.inner);
@@ -257,6 +299,22 @@ class LogSumExpKernel final : public Kernel {
   std::string_view name() const override { return p_.inner == 1 ? "log_sum_exp rows f32" : "log_sum_exp columns f32"; }
 
  private:
+  // Where threads share the elements of a row.
+  Status run_shared(KernelContext& context, const Parts& parts) const {
+    const float* const x = context.input<float>(0);
+    float* const y = context.output<float>(0);  // the largest elements until the end
+    run_pass(p_, Reduction::kMax, x, y, *context.pool);
+    OfParts<double> sums;
+    for_parts(*context.pool, p_.outer, parts, [&](int64_t row, int64_t part) {
+      sums[row * parts.count + part] =
+          std::isfinite(y[row]) ? sum_of(x + row * p_.n + parts.first(part), parts.size(part), y[row]) : 0;
+    });
+    for (int64_t row = 0; row < p_.outer; ++row) {
+      if (std::isfinite(y[row])) y[row] += static_cast<float>(std::log(sum_of_parts(sums.data(), parts, row)));
+    }
+    return {};
+  }
+
   float of_column(const float* x) const {
     alignas(64) float column[kLongestNarrowRow];
     for (int64_t k = 0; k < p_.n; ++k) column[k] = x[k * p_.inner];
@@ -266,14 +324,18 @@ class LogSumExpKernel final : public Kernel {
     float top = 0;
     norm_table().reduce_rows(x, &top, 1, p_.n, Reduction::kMax);
     if (!std::isfinite(top)) return top;  // also a NaN
+    return top + static_cast<float>(std::log(sum_of(x, p_.n, top)));
+  }
+  // Of e^(x - top), where no x is larger than `top`.
+  static double sum_of(const float* x, int64_t count, float top) {
     alignas(64) float block[kLongestNarrowRow];
     double sum = 0;
-    for (int64_t i = 0; i < p_.n; i += kLongestNarrowRow) {
-      const int64_t n = std::min(kLongestNarrowRow, p_.n - i);
+    for (int64_t i = 0; i < count; i += kLongestNarrowRow) {
+      const int64_t n = std::min(kLongestNarrowRow, count - i);
       std::copy_n(x + i, n, block);
       sum += static_cast<double>(norm_table().exponentials(block, nullptr, 0, n, &top));
     }
-    return top + static_cast<float>(std::log(sum));
+    return sum;
   }
 
   const Pass p_;
