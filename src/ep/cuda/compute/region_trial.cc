@@ -23,7 +23,7 @@ Result<Program> lower_with(const Region& region, int64_t size, bool tf32, std::s
     for (const Dim& dim : region.graph().value(id).dims) shape.push_back(dim.known() ? dim.value : size);
   }
   culprit.clear();
-  return region.lower_at(shapes, tf32, Program::kWorkspaceBytes, false, &culprit);
+  return region.lower_at(shapes, tf32, Program::kWorkspaceBytes, false, false, &culprit);
 }
 
 }  // namespace
