@@ -140,10 +140,11 @@ Status add_step(Lowering& to, const Node& node, DataType type, const Step& step,
   const int64_t sharing = p.heads / p.kv_heads, together = std::min<int64_t>(sharing, lanes > 16 ? 2 : 4);
   const int64_t row = lanes * kPack, turns = ceil_div(sharing, together),
                 blocks = int64_t{p.batch} * p.kv_heads * turns;
-  // A split has a key for each group of lanes at least. A power of two divides the results of a block.
-  constexpr int64_t kWantedBlocks = 264;
+  // About a block a processor, and enough keys in a split to be worth its part of the sum; a power of two divides the
+  // results of a block.
+  constexpr int64_t kWantedBlocks = 132, kLeastKeys = 64;
   const int64_t groups = kStepThreads / lanes;
-  const int64_t wanted = std::min(kWantedBlocks / blocks, ceil_div(params.room, groups));
+  const int64_t wanted = std::min(kWantedBlocks / blocks, ceil_div(params.room, kLeastKeys));
   const auto splits = static_cast<int64_t>(
       std::bit_floor(static_cast<uint64_t>(std::clamp<int64_t>(wanted, 1, std::min(int64_t{kMostStepSplits}, row)))));
   p.splits = narrow(splits);

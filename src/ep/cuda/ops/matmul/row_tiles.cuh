@@ -42,7 +42,7 @@ __device__ __forceinline__ void pairs_of(const typename Weights::Raw& raw, const
 // kHalves: of 8 columns; kRowTiles: of 8 rows; kSteps: of 32 elements of the depth, which a warp loads at once.
 template <typename T, typename Weights, int kHalves, int kRowTiles, int kSteps, bool kNorm, bool kGated,
           Activation kActivation>
-__global__ void __launch_bounds__(kRowTileThreads, 1)  // 1: else the compiler asks for x in turns, to save registers
+__global__ void __launch_bounds__(kRowTileThreads, 2)  // 2: else the compiler asks for x in turns, to save registers
     row_tiles(FewRowsParams p, const T* x, const float* g, const T* r, const typename Weights::Element* w0, const T* s0,
               const unsigned char* z0, const float* b0, const typename Weights::Element* w1, const T* s1,
               const unsigned char* z1, const float* b1, const typename Weights::Element* w2, const T* s2,
