@@ -82,6 +82,7 @@ class ComputeContext {
   BlasHandle* blas() { return opened().blas_.get(); }
   // Whether blas() is to be expected; does not wait for it.
   bool has_blas() const { return options_.libraries && cublaslt().ok(); }
+  bool has_clusters() const { return device()->compute_capability() >= 90; }
   CudnnHandle* cudnn() { return opened().cudnn_.get(); }
   AlgorithmCache& algorithms() { return *opened().algorithms_; }
   TuningBudget& tuning() { return tuning_; }

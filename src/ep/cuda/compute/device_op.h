@@ -53,6 +53,8 @@ struct QueueContext {
   const CudaDevice* device = nullptr;
   CUstream stream = nullptr;
   Addresses addresses;
+  // It is captured into a graph of its own: nothing of an earlier run is at work when it starts.
+  bool alone = false;
 };
 
 class DeviceOp;

@@ -16,6 +16,7 @@
 #include "base/format.h"
 #include "base/status.h"
 #include "ep/cuda/compute/loops.h"
+#include "ep/cuda/compute/program.h"
 #include "ep/cuda/driver/cuda_device.h"
 #include "ep/cuda/templates/index_params.h"
 
@@ -34,6 +35,14 @@ struct TemplateKernel {
   // CUDA C++ that stands between the header and the instance, which names a type of it: the functor of a chain. No
   // other instance comes with the same text.
   std::string text;
+  unsigned cluster_z = 1;  // blocks of the grid's z that are a cluster
+  // Caches that the kernel alone writes. Where each lies in the memory of its input and the run is a graph of its own,
+  // the kernel may read them before it waits for others: its last parameter is the first one's address then. `writes`
+  // end with kNoTensor, which stands for that parameter.
+  struct EarlyRead {
+    TensorId input = kNoTensor, cache = kNoTensor;
+  };
+  std::vector<EarlyRead> early;
 };
 
 template <typename P>

@@ -35,6 +35,8 @@ struct LoweringOptions {
   // Of the weights, for products of f16 parts that an earlier kernel has written (matmul/split_product_op.h). Null:
   // there are no such products, for example because cuBLASLt is not there.
   WeightBounds* bounds = nullptr;
+  // The device has clusters of blocks, whose shared memory all of them reach (compute capability 9.0).
+  bool clusters = false;
   // Gets the name of the first output of the node that cannot be lowered, where there is one.
   std::string* culprit = nullptr;
 };

@@ -103,7 +103,7 @@ Status ComputePlan::prepare(bool varies) {
   context_->algorithms().save();
   const double choices_ms = lap.ms();
   // Once for real: what is loaded at a kernel's first use is loaded now, and not while something is captured.
-  TENON_TRY(queue_all(prepare.addresses, context_->stream()));
+  TENON_TRY(queue_all(prepare.addresses, context_->stream(), false));
   TENON_CUDA_TRY(driver, StreamSynchronize, context_->stream());
   TENON_TRACE(
       kPlan,
@@ -195,8 +195,9 @@ Addresses ComputePlan::addresses(const Instance& instance, std::span<const CUdev
           .outputs = outputs};
 }
 
-Status ComputePlan::queue_all(const Addresses& addresses, CUstream stream) const {
-  const QueueContext context{.device = context_->device().get(), .stream = stream, .addresses = addresses};
+Status ComputePlan::queue_all(const Addresses& addresses, CUstream stream, bool alone) const {
+  const QueueContext context{
+      .device = context_->device().get(), .stream = stream, .addresses = addresses, .alone = alone};
   for (const auto& op : program_.ops)
     TENON_TRY_CONTEXT(op->queue(context), "while queueing {} ({})", op->label(), op->description(program_));
   return Status();
@@ -219,7 +220,7 @@ Status ComputePlan::give_stand_ins(Instance& instance, std::span<const CUdevicep
 }
 
 Status ComputePlan::queue_bound(const Instance& instance, std::span<const CUdeviceptr> inputs,
-                                std::span<const CUdeviceptr> outputs, CUstream stream) const {
+                                std::span<const CUdeviceptr> outputs, CUstream stream, bool alone) const {
   const CudaDriver& driver = context_->device()->driver();
   std::vector<CUdeviceptr> bound = joined(inputs, outputs);
   for (size_t i = 0; i < bound.size(); ++i)
@@ -232,7 +233,7 @@ Status ComputePlan::queue_bound(const Instance& instance, std::span<const CUdevi
     return Status();
   };
   for (size_t i = 0; i < inputs.size(); ++i) TENON_TRY(copy(from[i], inputs[i], program_.inputs[i]));
-  TENON_TRY(queue_all(addresses(instance, from, to), stream));
+  TENON_TRY(queue_all(addresses(instance, from, to), stream, alone));
   for (size_t i = 0; i < outputs.size(); ++i) TENON_TRY(copy(outputs[i], to[i], program_.outputs[i]));
   return Status();
 }
@@ -241,7 +242,7 @@ Result<CapturedWork> ComputePlan::capture(const Instance& instance, std::span<co
                                           std::span<const CUdeviceptr> outputs) {
   const std::lock_guard lock(context_->preparing);
   return CapturedWork::capture(context_->device(), context_->stream(),
-                               [&](CUstream stream) { return queue_bound(instance, inputs, outputs, stream); });
+                               [&](CUstream stream) { return queue_bound(instance, inputs, outputs, stream, true); });
 }
 
 Status ComputePlan::run_instance(Instance& instance, std::span<const CUdeviceptr> inputs,
@@ -273,7 +274,7 @@ Status ComputePlan::run_instance(Instance& instance, std::span<const CUdeviceptr
     }
     ++state_.lock()->stats.direct;
     if (fences != nullptr) TENON_TRY(fences->queue_waits());
-    TENON_TRY(queue_bound(instance, inputs, outputs, stream));
+    TENON_TRY(queue_bound(instance, inputs, outputs, stream, false));
     return fences != nullptr ? fences->queue_signals() : Status();
   }
   TENON_TRY_ASSIGN(CapturedWork work, capture(instance, inputs, outputs));
@@ -330,7 +331,8 @@ Result<std::string> ComputePlan::report(bool measure) {
       to->push_back(block->address());
       blocks.push_back(std::move(block));
     }
-  QueueContext queue{.device = context_->device().get(), .addresses = addresses(*instance, inputs, outputs)};
+  QueueContext queue{
+      .device = context_->device().get(), .addresses = addresses(*instance, inputs, outputs), .alone = true};
   std::string text;
   const std::lock_guard lock(context_->preparing);
   for (const auto& op : program_.ops) {
@@ -382,15 +384,16 @@ Result<std::shared_ptr<ComputePlan>> ComputeRegion::plan(std::span<const Shape> 
   auto state = state_.lock();
   if (auto known = find(*state)) return known;
   Lap lap;
-  TENON_TRY_ASSIGN(Program program,
-                   region_.lower_at(inputs, context_->options().tf32, Program::kWorkspaceBytes, context_->has_blas()));
+  TENON_TRY_ASSIGN(Program program, region_.lower_at(inputs, context_->options().tf32, Program::kWorkspaceBytes,
+                                                     context_->has_blas(), context_->has_clusters()));
   TENON_TRACE(kPlan, "CUDA region: lowered in {:.1f} ms.", lap.ms());
   TENON_TRACE(kPlan, "CUDA region of {} operators:\n{}", program.ops.size(), program.to_text());
   Result<std::shared_ptr<ComputePlan>> created = ComputePlan::create(context_, std::move(program), state->varies);
   if (created.status().code() == StatusCode::kResourceExhausted) {
     // Without a workspace the libraries have slower algorithms, and our own kernels need none.
     TENON_TRACE(kPlan, "CUDA region: once more without a workspace: {}", created.status().message());
-    TENON_TRY_ASSIGN(Program small, region_.lower_at(inputs, context_->options().tf32, 0));
+    TENON_TRY_ASSIGN(Program small,
+                     region_.lower_at(inputs, context_->options().tf32, 0, false, context_->has_clusters()));
     created = ComputePlan::create(context_, std::move(small), state->varies);
   }
   TENON_TRY_ASSIGN(std::shared_ptr<ComputePlan> plan, std::move(created));

@@ -88,10 +88,10 @@ class ComputePlan {
   Result<std::unique_ptr<Instance>> take_instance(CUstream stream);
   Addresses addresses(const Instance& instance, std::span<const CUdeviceptr> inputs,
                       std::span<const CUdeviceptr> outputs) const;
-  Status queue_all(const Addresses& addresses, CUstream stream) const;
+  Status queue_all(const Addresses& addresses, CUstream stream, bool alone) const;
   // The same for any addresses; give_stand_ins() has been called for them.
   Status queue_bound(const Instance& instance, std::span<const CUdeviceptr> inputs,
-                     std::span<const CUdeviceptr> outputs, CUstream stream) const;
+                     std::span<const CUdeviceptr> outputs, CUstream stream, bool alone) const;
   Status give_stand_ins(Instance& instance, std::span<const CUdeviceptr> inputs, std::span<const CUdeviceptr> outputs);
   // `fences`: null for none.
   Status run_on(std::span<const CUdeviceptr> inputs, std::span<const CUdeviceptr> outputs, CUstream stream,

@@ -263,12 +263,13 @@ Result<Graph> Region::at(std::span<const Shape> inputs) const {
 }
 
 Result<Program> Region::lower_at(std::span<const Shape> inputs, bool tf32, size_t workspace_bytes, bool split,
-                                 std::string* culprit) const {
+                                 bool clusters, std::string* culprit) const {
   TENON_TRY_ASSIGN(const Graph graph, at(inputs));
   return lower(graph, {.half = half_,
                        .tf32 = tf32,
                        .workspace_bytes = workspace_bytes,
                        .bounds = split ? bounds_.get() : nullptr,
+                       .clusters = clusters,
                        .culprit = culprit});
 }
 

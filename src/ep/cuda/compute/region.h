@@ -34,10 +34,10 @@ class Region {
   const Graph& graph() const { return graph_; }
   // The graph for these shapes, planned. Errors: kUnsupported where a shape is only known at run time.
   Result<Graph> at(std::span<const Shape> inputs) const;
-  // `split`: products may read f16 parts that kernels before them have written, which takes cuBLASLt. `culprit`: see
-  // LoweringOptions.
+  // `split`: products may read f16 parts that kernels before them have written, which takes cuBLASLt. `clusters` and
+  // `culprit`: see LoweringOptions.
   Result<Program> lower_at(std::span<const Shape> inputs, bool tf32, size_t workspace_bytes = Program::kWorkspaceBytes,
-                           bool split = false, std::string* culprit = nullptr) const;
+                           bool split = false, bool clusters = false, std::string* culprit = nullptr) const;
 
  private:
   Region(Graph graph, DataType half) : graph_(std::move(graph)), half_(half) {}

@@ -58,7 +58,7 @@ Status print_program(const Arguments& arguments) {
   std::vector<Shape> shapes;
   for (ValueId id : region.graph().inputs) shapes.push_back(region.graph().value(id).shape());
   TENON_TRY_ASSIGN(const Program program,
-                   region.lower_at(shapes, arguments.tf32, Program::kWorkspaceBytes, cublaslt().ok()));
+                   region.lower_at(shapes, arguments.tf32, Program::kWorkspaceBytes, cublaslt().ok(), true));
   std::printf("%s%zu operators, %zu arena bytes, %zu constants\n", program.to_text().c_str(), program.ops.size(),
               program.arena_bytes, program.constants.size());
   if (arguments.source) std::printf("%s", kernel_text(program.kernels).c_str());
@@ -107,7 +107,8 @@ Status compile(const Arguments& arguments) {
   std::set<std::string> known;
   for (const std::string& text : arguments.shapes) {
     TENON_TRY_ASSIGN(const std::vector<Shape> shapes, parse_shapes(text));
-    TENON_TRY_ASSIGN(const Program program, region.lower_at(shapes, arguments.tf32));
+    TENON_TRY_ASSIGN(const Program program,
+                     region.lower_at(shapes, arguments.tf32, Program::kWorkspaceBytes, false, true));
     if (arguments.text) std::printf("%s", program.to_text().c_str());
     if (arguments.source)
       for (const KernelCode& kernel : program.kernels) std::printf("%s\n", kernel.name.c_str());

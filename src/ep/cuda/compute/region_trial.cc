@@ -30,7 +30,7 @@ Result<Program> lower_with(const Region& region, int64_t size, int rank, bool tf
     for (int i = 0; i < rank && !value.has_rank; ++i) shape.push_back(std::min(size, kTrialSizeOfUnranked));
   }
   culprit.clear();
-  return region.lower_at(shapes, tf32, Program::kWorkspaceBytes, false, &culprit);
+  return region.lower_at(shapes, tf32, Program::kWorkspaceBytes, false, false, &culprit);
 }
 
 }  // namespace

@@ -19,7 +19,8 @@ class TemplateOp final : public DeviceOp {
   Status queue(const QueueContext& context) const override;
   bool may_overwrite(size_t index) const override { return index < kernel_.in_place.size() && kernel_.in_place[index]; }
   const TemplateKernel& kernel() const { return kernel_; }
-  const std::vector<TensorId>& arguments() const { return arguments_; }
+  // The kernel's parameters behind its struct. `alone`: see QueueContext.
+  std::vector<CUdeviceptr> arguments(const Addresses& addresses, bool alone) const;
 
  private:
   const std::string what_;

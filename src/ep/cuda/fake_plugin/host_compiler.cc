@@ -42,7 +42,8 @@ class HostNode final : public plugin::CompiledNode {
     for (const Shape& shape : shapes) key += shape.to_string();
     auto& known = (*programs)[key];
     if (known != nullptr) return known;
-    TENON_TRY_ASSIGN(Program lowered, region_.lower_at(shapes, session_->options().tf32));
+    TENON_TRY_ASSIGN(Program lowered,
+                     region_.lower_at(shapes, session_->options().tf32, Program::kWorkspaceBytes, false, true));
     TENON_TRY_ASSIGN(known, HostProgram::create(std::move(lowered)));
     return known;
   }

@@ -83,8 +83,8 @@ std::string library_text(const KernelCode& kernel) {
                 threads_meet(kernel.header) ? "fibers" : "turns") +
          kernel_text({&kernel, 1}) +
          format(
-             "extern \"C\" void launch(void** p, const unsigned* grid, unsigned threads) {{\n"
-             "  run_grid(grid, threads, [](void** p) {{ call_instance(&{}, p); }}, p);\n}}\n",
+             "extern \"C\" void launch(void** p, const unsigned* grid, unsigned threads, unsigned cluster_z) {{\n"
+             "  run_grid(grid, threads, cluster_z, [](void** p) {{ call_instance(&{}, p); }}, p);\n}}\n",
              kernel.name);
 }
 
@@ -173,12 +173,13 @@ void HostProgram::run(std::span<std::byte* const> inputs, std::span<std::byte* c
     }
     std::vector<void*> parameters;
     parameters.push_back(const_cast<std::byte*>(template_op->kernel().params.data()));
-    for (TensorId id : template_op->arguments()) parameters.push_back(addresses.pointer(id));
+    for (CUdeviceptr address : template_op->arguments(addresses, true))
+      parameters.push_back(reinterpret_cast<void*>(address));
     const LaunchShape& shape = template_op->kernel().shape;
     if (shape.grid_x == 0) continue;
     if (template_op->kernel().nothing_in_place && addresses.of(op.reads()[0]) == addresses.of(op.writes()[0])) continue;
     const std::array<unsigned, 3> grid = {shape.grid_x, shape.grid_y, shape.grid_z};
-    launchers_[i](parameters.data(), grid.data(), shape.block_x);
+    launchers_[i](parameters.data(), grid.data(), shape.block_x, template_op->kernel().cluster_z);
   }
 }
 

@@ -32,7 +32,7 @@ class HostProgram {
   explicit HostProgram(Program program) : program_(std::move(program)) {}
   Status compile();
 
-  using Launcher = void (*)(void** parameters, const unsigned* grid, unsigned threads);
+  using Launcher = void (*)(void** parameters, const unsigned* grid, unsigned threads, unsigned cluster_z);
 
   Program program_;
   std::vector<void*> libraries_;

@@ -1,5 +1,5 @@
-// 16-bit floats, copies into shared memory and the order between kernels, in the instructions of a GPU. The fake plugin has a file of the same
-// name for the host (fake_plugin/host_device).
+// 16-bit floats, copies into shared memory and the order between kernels, in the instructions of a GPU. The fake plugin
+// has a file of the same name for the host (fake_plugin/host_device).
 #pragma once
 
 namespace tenon::cuda::device {
@@ -30,6 +30,13 @@ __device__ __forceinline__ bfloat_bits to_bfloat(float f) {
   return v;
 }
 
+// 2 to this power, to 22 bits.
+__device__ __forceinline__ float power_of_two(float v) {
+  float f;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(f) : "f"(v));
+  return f;
+}
+
 // Launches may overlap the end of the one before (programmatic dependent launch). Before the wait a kernel may read
 // constants alone.
 __device__ __forceinline__ void wait_for_previous_kernel() {
@@ -42,6 +49,17 @@ __device__ __forceinline__ void let_next_kernel_start() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 #endif
+}
+// What is in memory now, past the processor's own cache: also before the wait, where it may still change.
+__device__ __forceinline__ int load_now(const int* at) {
+  int v;
+  asm volatile("ld.relaxed.gpu.global.s32 %0, [%1];" : "=r"(v) : "l"(at) : "memory");
+  return v;
+}
+__device__ __forceinline__ long long load_now(const long long* at) {
+  long long v;
+  asm volatile("ld.relaxed.gpu.global.s64 %0, [%1];" : "=l"(v) : "l"(at) : "memory");
+  return v;
 }
 // A kernel calls this before it touches memory.
 __device__ __forceinline__ void begin_kernel() {

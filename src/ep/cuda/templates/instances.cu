@@ -1,6 +1,7 @@
 // Compiled by nvcc with the tests, and used by no program: an error in a template then has a line number. One line an
 // instance; each header has some that differ in the code's shape.
 #include "ep/cuda/ops/attention/cached.cuh"
+#include "ep/cuda/ops/attention/step.cuh"
 #include "ep/cuda/ops/conv/conv_transpose.cuh"
 #include "ep/cuda/ops/conv/depthwise_strips.cuh"
 #include "ep/cuda/ops/conv/depthwise_tiles.cuh"
@@ -118,6 +119,9 @@ TENON_INSTANCE(place_heads<float, true, true, 1>);
 TENON_INSTANCE(turn_heads<bfloat_bits, true>);
 TENON_INSTANCE(attend_split<half_bits, 3, 8, 2>);
 TENON_INSTANCE(attend_split<bfloat_bits, 4, 16, 8>);
+TENON_INSTANCE(attend_step<half_bits, 3, 8, 2, true, true, false>);
+TENON_INSTANCE(attend_step<float, 1, 32, 1, false, true, true>);
+TENON_INSTANCE(attend_step<bfloat_bits, 4, 16, 2, true, false, false>);
 TENON_INSTANCE(attend_split<float, 1, 32, 4>);
 TENON_INSTANCE(join_splits<half_bits>);
 TENON_INSTANCE(few_rows<half_bits, PlainWeights<half_bits>, 1, 2, 4, true, true, Activation::kSilu>);

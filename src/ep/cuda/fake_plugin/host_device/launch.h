@@ -20,10 +20,14 @@ static void call_instance(void (*kernel)(P, Pointers...), void** p) {
   call(kernel, p, typename MakeIndices<sizeof...(Pointers)>::type());
 }
 
-static void run_grid(const unsigned* grid, unsigned threads, void (*work)(void**), void** parameters) {
+static void run_grid(const unsigned* grid, unsigned threads, unsigned cluster_z, void (*work)(void**),
+                     void** parameters) {
   gridDim = {grid[0], grid[1], grid[2]};
   blockDim = {threads, 1, 1};
-  for (blockIdx.z = 0; blockIdx.z < grid[2]; ++blockIdx.z)
+  for (unsigned z = 0; z < grid[2]; z += cluster_z)
     for (blockIdx.y = 0; blockIdx.y < grid[1]; ++blockIdx.y)
-      for (blockIdx.x = 0; blockIdx.x < grid[0]; ++blockIdx.x) run_block(threads, work, parameters);
+      for (blockIdx.x = 0; blockIdx.x < grid[0]; ++blockIdx.x) {
+        blockIdx.z = z;
+        run_blocks(cluster_z, threads, work, parameters);
+      }
 }

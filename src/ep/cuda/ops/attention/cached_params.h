@@ -57,4 +57,15 @@ struct CachedParams {
   int64_t mask_strides[4] = {};  // over [batch, heads, queries, keys]
 };
 
+inline constexpr int kStepThreads = 256, kMostStepSplits = 16, kStepMemoryBytes = 48 * 1024;
+
+// A token a batch, whose key and value take their places: they are turned by their position as the query is.
+struct StepParams {
+  CachedParams attention;
+  int32_t turned = 0;                        // elements of a head that are turned
+  int32_t cos_rows = 0;                      // positions that cos and sin have
+  int32_t room = 0;                          // positions of the cache
+  int64_t new_k_batch = 0, new_v_batch = 0;  // elements from one batch's key to the next
+};
+
 }  // namespace tenon::cuda

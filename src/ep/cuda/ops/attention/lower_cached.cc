@@ -18,7 +18,7 @@ namespace tenon::cuda {
 
 namespace {
 
-constexpr char kHeader[] = "ep/cuda/ops/attention/cached.cuh";
+constexpr char kHeader[] = "ep/cuda/ops/attention/cached.cuh", kStepHeader[] = "ep/cuda/ops/attention/step.cuh";
 
 // Elements that a thread moves at once; heads have a multiple of it (takes_cached).
 constexpr int kPack = 8;
@@ -91,6 +91,88 @@ Result<TensorId> make_present(Lowering& to, const Node& node, size_t output, Val
                            .text = ""},
                           {from, lengths, total}, {present}));
   return present;
+}
+
+// What a step reads besides its caches, and what is known of it.
+struct Step {
+  PlaceParams place;
+  CachedParams params;
+  bool turns = false, interleaved = false;
+  HeadRows q, k, v;
+  TensorId cos = kNoTensor, sin = kNoTensor, positions = kNoTensor;
+  TensorId past_k = kNoTensor, past_v = kNoTensor;
+};
+
+// Caches that may be read before the kernels ahead have ended: the run's inputs. What the queries are turned by is read
+// there too.
+std::vector<TemplateKernel::EarlyRead> early_reads(const Program& program, const Step& step,
+                                                   const CachedTensors& tensors) {
+  const auto given = [&](TensorId id, bool constant) {
+    const StorageKind kind = id == kNoTensor ? StorageKind::kArena : program.storage_of(id).kind;
+    return kind == StorageKind::kInput || (constant && kind == StorageKind::kConstant);
+  };
+  if (!given(step.past_k, false) || !given(step.past_v, false)) return {};
+  if (step.turns && (!given(step.cos, true) || !given(step.sin, true))) return {};
+  return {{step.past_k, tensors.k}, {step.past_v, tensors.v}};
+}
+
+// At most so much shared memory has the kernel whose groups of `lanes` threads have `held` keys at once.
+int64_t step_memory_bytes(int64_t heads, int64_t lanes, int64_t held, int64_t element_bytes) {
+  constexpr int64_t kWarps = kStepThreads / 32;
+  const int64_t row = lanes * kPack;
+  const int64_t rows = 2 * (held * kStepThreads * kPack + row) * element_bytes;
+  const int64_t floats = row + heads * row * (2 + kWarps) + kWarps * heads * (held * 32 / lanes + 2);
+  return rows + 4 * (floats + kMostStepSplits * (2 * heads + 1)) + 64;
+}
+
+// The attention of one token a batch and the places of its key and value in one kernel.
+Status add_step(Lowering& to, const Node& node, DataType type, const Step& step, const CachedTensors& tensors) {
+  StepParams params{.attention = step.params,
+                    .turned = step.place.turned,
+                    .cos_rows = step.place.cos_rows,
+                    .room = step.place.room,
+                    .new_k_batch = step.k.row,
+                    .new_v_batch = step.v.row};
+  CachedParams& p = params.attention;
+  p.q_batch = p.q_row = step.q.row;
+  const auto lanes = static_cast<int>(std::bit_ceil(static_cast<uint64_t>(p.depth / kPack)));
+  // Wide heads take more shared memory.
+  const int64_t sharing = p.heads / p.kv_heads, together = std::min<int64_t>(sharing, lanes > 16 ? 2 : 4);
+  const int64_t row = lanes * kPack, turns = ceil_div(sharing, together),
+                blocks = int64_t{p.batch} * p.kv_heads * turns;
+  // About a block a processor, and enough keys in a split to be worth its part of the sum; a power of two divides the
+  // results of a block.
+  constexpr int64_t kWantedBlocks = 132, kLeastKeys = 64;
+  const int64_t groups = kStepThreads / lanes;
+  const int64_t wanted = std::min(kWantedBlocks / blocks, ceil_div(params.room, kLeastKeys));
+  const auto splits = static_cast<int64_t>(
+      std::bit_floor(static_cast<uint64_t>(std::clamp<int64_t>(wanted, 1, std::min(int64_t{kMostStepSplits}, row)))));
+  p.splits = narrow(splits);
+  p.split_keys = narrow(ceil_div(params.room, splits));
+  int held = 4;
+  while (held > 1 &&
+         (p.split_keys <= held / 2 * groups ||
+          step_memory_bytes(together, lanes, held, static_cast<int64_t>(data_type_size(type))) > kStepMemoryBytes))
+    held /= 2;
+  const bool plain = tensors.mask == kNoTensor && tensors.sink == kNoTensor && p.softcap == 0;
+  return to.add_kernel(
+      node,
+      format("step of attention {} {}x{}x{} keys {} of {} heads splits {}", data_type_name(type), p.batch, p.heads,
+             p.depth, params.room, p.kv_heads, p.splits),
+      {.header = kStepHeader,
+       .instance = template_instance("attend_step", type, together, lanes, held, plain, step.turns, step.interleaved),
+       .params = kernel_params(params),
+       .shape = {.grid_x = static_cast<unsigned>(p.kv_heads * turns),
+                 .grid_y = static_cast<unsigned>(p.batch),
+                 .grid_z = static_cast<unsigned>(p.splits),
+                 .block_x = kStepThreads},
+       .in_place = {},
+       .text = "",
+       .cluster_z = static_cast<unsigned>(p.splits),
+       .early = early_reads(to.program(), step, tensors)},
+      {step.q.tensor, step.k.tensor, step.v.tensor, step.cos, step.sin, tensors.mask, tensors.sink, tensors.lengths,
+       tensors.total, step.positions},
+      {tensors.k, tensors.v, tensors.y, kNoTensor});
 }
 
 }  // namespace
@@ -276,7 +358,7 @@ Status lower_grouped_query(Lowering& to, const Node& node) {
 
   const bool turns = attributes.find_integer("do_rotary").value_or(0) != 0;
   const bool interleaved = attributes.find_integer("rotary_interleaved").value_or(0) != 0;
-  TensorId cos = kNoTensor, sin = kNoTensor, positions = kNoTensor, turned = kNoTensor;
+  TensorId cos = kNoTensor, sin = kNoTensor, positions = kNoTensor;
   if (turns) {
     TENON_INVALID_IF(node.input(kCos) == kNoValue || node.input(kSin) == kNoValue, "{} lacks cosines or sines.",
                      to.label(node));
@@ -298,7 +380,6 @@ Status lower_grouped_query(Lowering& to, const Node& node) {
                            data_type_name(to.type_of(node.inputs[kPositions])));
       TENON_TRY_ASSIGN(positions, to.plain(node.inputs[kPositions]));
     }
-    TENON_TRY_ASSIGN(turned, to.program().add_tensor(type, Shape{batch, tokens, heads, depth}));
   }
   place.room = narrow(room);
   place.q_row = narrow(q.row), place.k_row = narrow(k.row), place.v_row = narrow(v.row);
@@ -308,12 +389,6 @@ Status lower_grouped_query(Lowering& to, const Node& node) {
                      std::all_of(packed_reads.begin(), packed_reads.end(), [&](TensorId id) {
                        return id == kNoTensor || to.program().tensor(id).offset_bytes % 16 == 0;
                      });
-  const int pack = whole ? kPack : 1;
-  place.count = batch * tokens * ((turns ? heads : 0) + 2 * kv_heads) * depth / pack;
-  TENON_UNSUPPORTED_IF(place.count > UINT32_MAX, "{} places {} elements.", to.label(node), place.count * pack);
-  TENON_TRY(add_map(to, node, turns ? "turn and place heads" : "place heads", kHeader,
-                    template_instance("place_heads", type, turns, interleaved, pack), place, place.count,
-                    {q.tensor, k.tensor, v.tensor, cos, sin, lengths, total, positions}, {turned, k_cache, v_cache}));
 
   CachedParams params{.at = place.at,
                       .batch = place.batch,
@@ -327,10 +402,8 @@ Status lower_grouped_query(Lowering& to, const Node& node) {
   params.softcap = attributes.find_number("softcap").value_or(0);
   const int64_t window = attributes.find_integer("local_window_size").value_or(-1);
   if (window > 0) params.left = static_cast<int32_t>(std::min<int64_t>(window - 1, INT32_MAX));
-  CachedTensors tensors{
-      .q = turns ? turned : q.tensor, .k = k_cache, .v = v_cache, .lengths = lengths, .total = total, .y = out};
-  const int64_t q_row = turns ? heads * depth : q.row;
-  params.q_batch = q_row * tokens, params.q_head = depth, params.q_row = q_row;
+  CachedTensors tensors{.k = k_cache, .v = v_cache, .lengths = lengths, .total = total, .y = out};
+  params.q_head = depth;
   params.k_batch = params.v_batch = kv_heads * room * depth;
   params.k_head = params.v_head = room * depth;
   params.k_row = params.v_row = depth;
@@ -355,6 +428,36 @@ Status lower_grouped_query(Lowering& to, const Node& node) {
         "{} has a sink of {}.", to.label(node), data_type_name(to.type_of(node.inputs[kSink])));
     TENON_TRY_ASSIGN(tensors.sink, to.plain(node.inputs[kSink]));
   }
+  if (to.options().clusters && tokens == 1 && whole && batch <= 65535) {
+    Step step{.place = place,
+              .params = params,
+              .turns = turns,
+              .interleaved = interleaved,
+              .q = q,
+              .k = k,
+              .v = v,
+              .cos = cos,
+              .sin = sin,
+              .positions = positions};
+    if (node.input(kPastKey) != kNoValue) {
+      TENON_TRY_ASSIGN(step.past_k, to.plain(node.inputs[kPastKey]));
+      TENON_TRY_ASSIGN(step.past_v, to.plain(node.inputs[kPastValue]));
+    }
+    return add_step(to, node, type, step, tensors);
+  }
+  const int pack = whole ? kPack : 1;
+  place.count = batch * tokens * ((turns ? heads : 0) + 2 * kv_heads) * depth / pack;
+  TENON_UNSUPPORTED_IF(place.count > UINT32_MAX, "{} places {} elements.", to.label(node), place.count * pack);
+  tensors.q = q.tensor;
+  if (turns) {
+    TENON_TRY_ASSIGN(tensors.q, to.program().add_tensor(type, Shape{batch, tokens, heads, depth}));
+  }
+  TENON_TRY(add_map(to, node, turns ? "turn and place heads" : "place heads", kHeader,
+                    template_instance("place_heads", type, turns, interleaved, pack), place, place.count,
+                    {q.tensor, k.tensor, v.tensor, cos, sin, lengths, total, positions},
+                    {turns ? tensors.q : kNoTensor, k_cache, v_cache}));
+  params.q_row = turns ? heads * depth : q.row;
+  params.q_batch = params.q_row * tokens;
   return add_attention(to, node, type, params, tensors, room);
 }
 

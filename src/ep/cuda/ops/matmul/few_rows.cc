@@ -23,9 +23,10 @@ struct WarpShape {
   int columns = 1, chunks = 1;
 };
 
-// Enough warps to keep all processors' loads in flight, then as many columns as share the loads of x.
+// Enough warps to keep all processors' loads in flight, then as many columns as share the loads of x. Two columns pay
+// later than four, as measured on an H100 and an H200.
 WarpShape choose_shape(const RowProduct& product, int64_t columns) {
-  constexpr int64_t kManyWarps = 1500;
+  constexpr int64_t kManyWarps = 1000, kManyWarpsOfFour = 300;
   constexpr int kMostLoads = 16, kMostSums = 16;
   const int matrices = product.gated ? 2 : 1;
   const int rows = static_cast<int>(std::bit_ceil(static_cast<uint64_t>(product.rows)));
@@ -35,7 +36,7 @@ WarpShape choose_shape(const RowProduct& product, int64_t columns) {
   const bool divides_4 = std::all_of(product.matrices.begin(), product.matrices.end(),
                                      [](const RowProduct::Matrix& m) { return m.columns % 4 == 0; });
   if (divides_2 && columns / 2 >= kManyWarps && rows * 2 <= kMostSums) shape.columns = 2;
-  if (divides_4 && !product.gated && columns / 4 >= kManyWarps && rows * 4 <= kMostSums) shape.columns = 4;
+  if (divides_4 && !product.gated && columns / 4 >= kManyWarpsOfFour && rows * 4 <= kMostSums) shape.columns = 4;
   const int64_t chunks = ceil_div(product.depth / kChunk, 32);
   const int room =
       kMostLoads / (matrices * shape.columns) / (product.type == DataType::kFloat && product.bits == 0 ? 2 : 1);

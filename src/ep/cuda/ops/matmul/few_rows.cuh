@@ -12,19 +12,32 @@
 
 namespace tenon::cuda::device {
 
+// Eight neighbouring elements in the words that they are loaded in. Elements of 16 bits are put together and taken
+// apart again by instructions that wait for the load, where they are elements of a struct.
+template <typename T>
+using Words = Pack<unsigned, 2 * (int)sizeof(T)>;
+template <typename T>
+__device__ __forceinline__ float number_of(const Words<T>& words, int i) {
+  if constexpr (sizeof(T) == 4) {
+    return __uint_as_float(words.v[i]);
+  } else {
+    return (float)load(T{(unsigned short)(words.v[i / 2] >> i % 2 * 16)});
+  }
+}
+
 // How eight neighbouring weights lie in memory: what is loaded, and the numbers that it stands for.
 template <typename T>
 struct PlainWeights {
   static constexpr bool kPlain = true;
   using Element = T;
-  using Raw = Pack<T, 8>;
+  using Raw = Words<T>;
   static __device__ __forceinline__ void load(const FewRowsParams& p, const Element* w, const T*, const unsigned char*,
                                               long long column, int chunk, Raw& raw) {
     raw = *reinterpret_cast<const Raw*>(w + column * p.depth + chunk * 8);
   }
   static __device__ __forceinline__ void numbers(const Raw& raw, float (&w)[8]) {
 #pragma unroll
-    for (int i = 0; i < 8; ++i) w[i] = (float)::tenon::cuda::device::load(raw.v[i]);
+    for (int i = 0; i < 8; ++i) w[i] = number_of<T>(raw, i);
   }
 };
 
@@ -144,7 +157,8 @@ __global__ void __launch_bounds__(kRowProductThreads)
   if (stores && bias != nullptr) added = bias[column + my_n];
   if (kGated && stores && b1 != nullptr) added_to_gate = b1[column + my_n];
   wait_for_previous_kernel();
-  const float residual = stores && r != nullptr ? (float)load(r[at]) : 0.0f;
+  T residual_element{};  // becomes a number when all loads are on their way
+  if (stores && r != nullptr) residual_element = r[at];
   float sums[kMatrices][kColumns][kRows] = {}, squares[kRows] = {};
   // As many rows' chunks at once as registers have room for.
   constexpr int kChunksAtOnce = kRows * kChunks <= 8 ? kChunks : 1;
@@ -155,15 +169,15 @@ __global__ void __launch_bounds__(kRowProductThreads)
     }
 #pragma unroll
     for (int first = 0; first < kChunks; first += kChunksAtOnce) {
-      Pack<T, 8> packs[kChunksAtOnce][kRows];
+      Words<T> packs[kChunksAtOnce][kRows];
 #pragma unroll
       for (int c = 0; c < kChunksAtOnce; ++c)
 #pragma unroll
         for (int row = 0; row < kRows; ++row) {
           const int chunk = from + (first + c) * 32;
-          packs[c][row] = Pack<T, 8>{};
+          packs[c][row] = Words<T>{};
           if (chunk < chunks && row < p.rows)
-            packs[c][row] = *reinterpret_cast<const Pack<T, 8>*>(x + (long long)row * p.x_row + chunk * 8);
+            packs[c][row] = *reinterpret_cast<const Words<T>*>(x + (long long)row * p.x_row + chunk * 8);
         }
 #pragma unroll
       for (int c = 0; c < kChunksAtOnce; ++c) {
@@ -172,7 +186,7 @@ __global__ void __launch_bounds__(kRowProductThreads)
         for (int row = 0; row < kRows; ++row)
 #pragma unroll
           for (int i = 0; i < 8; ++i) {
-            values[row][i] = (float)load(packs[c][row].v[i]);
+            values[row][i] = number_of<T>(packs[c][row], i);
             if constexpr (kNorm) {
               squares[row] += values[row][i] * values[row][i];
               values[row][i] *= factors[first + c][i / 4].v[i % 4];
@@ -192,26 +206,36 @@ __global__ void __launch_bounds__(kRowProductThreads)
       }
     }
   }
-  float factor[kRows];
+  // All sums over the lanes at once, so that none waits for another one.
+  constexpr int kSums = kMatrices * kColumns * kRows;
+  float totals[kSums + (kNorm ? kRows : 0)];
+#pragma unroll
+  for (int m = 0; m < kMatrices; ++m)
+#pragma unroll
+    for (int n = 0; n < kColumns; ++n)
+#pragma unroll
+      for (int row = 0; row < kRows; ++row) totals[(m * kColumns + n) * kRows + row] = sums[m][n][row];
+#pragma unroll
+  for (int row = 0; row < kRows; ++row)
+    if constexpr (kNorm) totals[kSums + row] = squares[row];
+  lane_sums<32>(totals);
+  float v = 0, gate = 0, square = 0;
 #pragma unroll
   for (int row = 0; row < kRows; ++row) {
-    factor[row] = p.scale;
-    if constexpr (kNorm) factor[row] /= sqrt_of(lane_sum<32>(squares[row]) * p.inverse_depth + p.epsilon);
-  }
-  float v = 0, gate = 0;
+    if (kNorm && row == my_row) square = totals[kNorm ? kSums + row : 0];
 #pragma unroll
-  for (int n = 0; n < kColumns; ++n)
-#pragma unroll
-    for (int row = 0; row < kRows; ++row) {
-      const float sum = lane_sum<32>(sums[0][n][row]) * factor[row];
-      if (n == my_n && row == my_row) v = sum;
-      if constexpr (kGated) {
-        const float other = lane_sum<32>(sums[kMatrices - 1][n][row]) * factor[row];
-        if (n == my_n && row == my_row) gate = other;
-      }
+    for (int n = 0; n < kColumns; ++n) {
+      if (n != my_n || row != my_row) continue;
+      v = totals[n * kRows + row];
+      if constexpr (kGated) gate = totals[(kColumns + n) * kRows + row];
     }
+  }
   if (!stores) return;
-  v += added;
+  const float residual = (float)load(residual_element);
+  float factor = p.scale;
+  if constexpr (kNorm) factor *= rsqrt_of(square * p.inverse_depth + p.epsilon);
+  v = v * factor + added;
+  gate *= factor;
   if constexpr (kGated) {
     v = activate<kActivation>(v, p.act_alpha, p.act_beta) * (gate + added_to_gate) + residual;
   } else {

@@ -26,7 +26,7 @@ __device__ __forceinline__ void pairs_of(const typename Weights::Raw& raw, const
                                          unsigned (&pairs)[4]) {
   if constexpr (Weights::kPlain && !kNorm) {
 #pragma unroll
-    for (int i = 0; i < 4; ++i) pairs[i] = raw.v[2 * i].bits | (unsigned)raw.v[2 * i + 1].bits << 16;
+    for (int i = 0; i < 4; ++i) pairs[i] = raw.v[i];
     return;
   }
   float w[8];
@@ -42,7 +42,7 @@ __device__ __forceinline__ void pairs_of(const typename Weights::Raw& raw, const
 // kHalves: of 8 columns; kRowTiles: of 8 rows; kSteps: of 32 elements of the depth, which a warp loads at once.
 template <typename T, typename Weights, int kHalves, int kRowTiles, int kSteps, bool kNorm, bool kGated,
           Activation kActivation>
-__global__ void __launch_bounds__(kRowTileThreads)
+__global__ void __launch_bounds__(kRowTileThreads, 2)  // 2: else the compiler asks for x in turns, to save registers
     row_tiles(FewRowsParams p, const T* x, const float* g, const T* r, const typename Weights::Element* w0, const T* s0,
               const unsigned char* z0, const float* b0, const typename Weights::Element* w1, const T* s1,
               const unsigned char* z1, const float* b1, const typename Weights::Element* w2, const T* s2,
@@ -111,7 +111,8 @@ __global__ void __launch_bounds__(kRowTileThreads)
   if (stores && bias != nullptr) added = bias[column + my_column];
   if (kGated && stores && b1 != nullptr) added_to_gate = b1[column + my_column];
   wait_for_previous_kernel();
-  const float residual = stores && r != nullptr ? (float)load(r[at]) : 0.0f;
+  T residual_element{};  // becomes a number when all loads are on their way
+  if (stores && r != nullptr) residual_element = r[at];
   float sums[kMatrices][kRowTiles][4] = {}, squares[kRowTiles] = {};
   for (int first = 0; first * kWarps * 4 < chunks; first += kSteps) {
     if (first != 0) load_constants(first);
@@ -121,12 +122,16 @@ __global__ void __launch_bounds__(kRowTileThreads)
 #pragma unroll
       for (int tile = 0; tile < kRowTiles; ++tile) {
         const int chunk = chunk_of(first, step), row = tile * 8 + from_8;
-        of_x[step][tile] = Pack<unsigned, 4>{};
-        if (chunk < chunks && row < p.rows)
-          of_x[step][tile] = *reinterpret_cast<const Pack<unsigned, 4>*>(x + (long long)row * p.x_row + chunk * 8);
+        // Without a condition all loads are on their way before the first product; rows that are not there make results
+        // that nobody stores.
+        const long long from = (long long)(row < p.rows ? row : 0) * p.x_row + (chunk < chunks ? chunk * 8 : 0);
+        of_x[step][tile] = *reinterpret_cast<const Pack<unsigned, 4>*>(x + from);
       }
 #pragma unroll
     for (int step = 0; step < kSteps; ++step) {
+#pragma unroll
+      for (int tile = 0; tile < kRowTiles; ++tile)
+        if (chunk_of(first, step) >= chunks) of_x[step][tile] = Pack<unsigned, 4>{};
       if constexpr (kNorm) {
 #pragma unroll
         for (int tile = 0; tile < kRowTiles; ++tile)
@@ -168,6 +173,7 @@ __global__ void __launch_bounds__(kRowTileThreads)
   }
   __syncthreads();
   if (!stores) return;
+  const float residual = (float)load(residual_element);
   float v = 0, gate = 0, square = 0;
 #pragma unroll
   for (int one = 0; one < kWarps; ++one) {
