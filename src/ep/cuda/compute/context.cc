@@ -92,7 +92,7 @@ AlgorithmCache::Kept ComputeContext::kept_products(DataType type) {
 // Loads the modules that nearly every model wants, and those that the kept choices name: a tenth of a second, which
 // passes while the host goes on with the model.
 void ComputeContext::load_usual() {
-  for (const char* module : {"norm", "softmax", "attention", "direct"}) (void)kernels_.load(module);
+  for (const char* module : {"norm", "softmax", "attention", "attention_tiles", "direct"}) (void)kernels_.load(module);
   for (const DataType type : {DataType::kFloat, DataType::kFloat16, DataType::kBfloat16})
     if (kept_products(type) == AlgorithmCache::Kept::kOurs) (void)kernels_.load(products_module(type));
   // After that, because a kernel that waits for them loads in a millisecond.
