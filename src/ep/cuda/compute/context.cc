@@ -95,6 +95,8 @@ void ComputeContext::load_usual() {
   for (const char* module : {"norm", "softmax", "attention", "attention_tiles", "direct"}) (void)kernels_.load(module);
   for (const DataType type : {DataType::kFloat, DataType::kFloat16, DataType::kBfloat16})
     if (kept_products(type) == AlgorithmCache::Kept::kOurs) (void)kernels_.load(products_module(type));
+  for (const char* kind : {"product ", "conv "})
+    if (algorithms().kept(kind, {"group"}) == AlgorithmCache::Kept::kOurs) (void)kernels_.load("conv_hopper");
   // After that, because a kernel that waits for them loads in a millisecond.
   if (blas() != nullptr && (algorithms().kept("split_product ", {}) != AlgorithmCache::Kept::kNothing ||
                             algorithms().kept(" float32 ", {"split_f16 "}) == AlgorithmCache::Kept::kOurs)) {
