@@ -120,9 +120,28 @@ void ComputeContext::load_usual() {
   }
 }
 
-void ComputeContext::load_early(DataType type) {
+void ComputeContext::load_early(const Graph& graph) {
+  const auto has = [&](DataType type) {
+    return std::any_of(graph.values.begin(), graph.values.end(),
+                       [&](const Value& value) { return value.type == type; });
+  };
+  const DataType type = has(DataType::kFloat16)    ? DataType::kFloat16
+                        : has(DataType::kBfloat16) ? DataType::kBfloat16
+                                                   : DataType::kFloat;
   load_on_a_thread([this, type] {
     if (kept_products(type) != AlgorithmCache::Kept::kOthers) (void)kernels_.load(products_module(type));
+  });
+  if (!options_.measure) return;
+  load_on_a_thread([this, type] {
+    if (kept_products(type) == AlgorithmCache::Kept::kNothing && blas() != nullptr)
+      warm_up(*blas(), type, type, options_.tf32);
+  });
+  const bool convolutions = std::any_of(graph.nodes.begin(), graph.nodes.end(),
+                                        [](const Node& node) { return node.op_type == "Conv" && node.domain.empty(); });
+  if (!convolutions || !measures_cudnn(*device_, type)) return;
+  load_on_a_thread([this, type] {
+    if (kept_products(type) == AlgorithmCache::Kept::kNothing && cudnn() != nullptr)
+      warm_up(*cudnn(), type, options_.tf32);
   });
 }
 
