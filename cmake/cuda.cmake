@@ -69,7 +69,8 @@ endfunction()
 
 # tenon_fatbins(TARGET kernels.cu...): compiles each file and embeds it as data. x.cu becomes the symbols
 # tenon_fatbin_x and tenon_fatbin_x_end (base/embedded style: extern "C" const std::byte name[]). Without
-# TENON_GPU_CODE the data is one zero byte.
+# TENON_GPU_CODE the data is one zero byte. Files x_hopper.cu use what compute capability 9.0 alone has, and are compiled for
+# that only.
 function(tenon_fatbins target)
   if(NOT TENON_GPU_CODE)
     target_compile_definitions(${target} PUBLIC TENON_NO_GPU_CODE)
@@ -86,13 +87,17 @@ function(tenon_fatbins target)
     set(fatbin ${CMAKE_CURRENT_BINARY_DIR}/${name}.fatbin)
     set(embedded ${CMAKE_CURRENT_BINARY_DIR}/${name}_fatbin.cc)
     set(data ".incbin \"${fatbin}\"")
+    set(architectures ${code})
+    if(name MATCHES "_hopper$")
+      set(architectures -gencode arch=compute_90a,code=sm_90a)
+    endif()
     if(NOT TENON_GPU_CODE)
       set(data ".byte 0")
     else()
       set_source_files_properties(${embedded} PROPERTIES OBJECT_DEPENDS ${fatbin})
     endif()
     add_custom_command(OUTPUT ${fatbin}
-      COMMAND ${TENON_NVCC} -fatbin --std=c++17 -O3 -Xfatbin -compress-all ${code} -I${PROJECT_SOURCE_DIR}/src
+      COMMAND ${TENON_NVCC} -fatbin --std=c++17 -O3 -Xfatbin -compress-all ${architectures} -I${PROJECT_SOURCE_DIR}/src
               -MD -MF ${fatbin}.d -o ${fatbin} ${source}
       DEPENDS ${source} DEPFILE ${fatbin}.d COMMENT "nvcc ${name}.cu" VERBATIM)
     tenon_embedded_data(text tenon_fatbin_${name} ${data})

@@ -12,6 +12,7 @@
 
 #include "base/format.h"
 #include "base/system.h"
+#include "ep/cuda/compute/checksum.h"
 
 namespace tenon::cuda {
 
@@ -26,13 +27,6 @@ constexpr uintmax_t kMostFileBytes = uintmax_t{32} << 20;
 struct Line {
   std::string problem, choice;
 };
-
-// FNV-1a, which is the same in every build.
-std::string checksum(std::string_view text) {
-  uint64_t hash = 0xcbf29ce484222325;
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  return format("{:016x}", hash);
-}
 
 // In the order of the file; of a problem that comes twice, the last counts.
 std::vector<Line> read_lines(const std::string& path) {
@@ -211,13 +205,13 @@ struct Measurement {
 
 }  // namespace
 
-Result<double> measure_ns(const CudaDevice& device, CUstream stream, const std::function<Status(CUstream)>& queue) {
-  constexpr int kCalls = 12, kRepeats = 3;
+Result<double> measure_ns(const CudaDevice& device, CUstream stream, const std::function<Status(CUstream)>& queue,
+                          const MeasureEffort& effort) {
   const CudaDriver& driver = device.driver();
   Measurement m{.driver = driver};
   TENON_CUDA_TRY(driver, StreamBeginCapture, stream, CU_STREAM_CAPTURE_MODE_RELAXED);
   Status queued;
-  for (int i = 0; i < kCalls && queued.ok(); ++i) queued = queue(stream);
+  for (int i = 0; i < effort.calls && queued.ok(); ++i) queued = queue(stream);
   const CUresult ended = driver.StreamEndCapture(stream, &m.graph);
   TENON_TRY(std::move(queued));
   TENON_TRY(cuda_status(driver, ended, "cuStreamEndCapture"));
@@ -228,11 +222,12 @@ Result<double> measure_ns(const CudaDevice& device, CUstream stream, const std::
     return Status();
   };
   double best = 0;
-  for (int i = 0; i < kRepeats; ++i) {
+  for (int i = 0; i < effort.repeats; ++i) {
     TENON_TRY_ASSIGN(const double ns, m.time_ns(stream, launch, 1));
     best = i == 0 ? ns : std::min(best, ns);
+    if (effort.give_up_ns > 0 && best > effort.give_up_ns * effort.calls) break;
   }
-  return best / kCalls;
+  return best / effort.calls;
 }
 
 Result<double> estimate_ns(const CudaDevice& device, CUstream stream, const std::function<Status(CUstream)>& queue) {

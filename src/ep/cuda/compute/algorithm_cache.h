@@ -61,9 +61,16 @@ class AlgorithmCache {
   mutable Guarded<State> state_;
 };
 
+// How long a measurement takes: the best of `repeats` runs of `calls` counts, and one run more comes before them. A
+// call that takes longer than `give_up_ns` in the first of them is not measured again; 0: there is no such limit.
+struct MeasureEffort {
+  int calls = 12, repeats = 3;
+  double give_up_ns = 0;
+};
 // Nanoseconds that one call of `queue` takes on the device, from a captured run of several. Not concurrent with other
 // work of the program on `stream`.
-Result<double> measure_ns(const CudaDevice& device, CUstream stream, const std::function<Status(CUstream)>& queue);
+Result<double> measure_ns(const CudaDevice& device, CUstream stream, const std::function<Status(CUstream)>& queue,
+                          const MeasureEffort& effort = {});
 // The same within a tenth of the time, and a few hundredths of the result: from two calls that are queued as they are.
 Result<double> estimate_ns(const CudaDevice& device, CUstream stream, const std::function<Status(CUstream)>& queue);
 // Of choices that are known to be fast the first stays, unless the estimate for another one is less than this part of

@@ -92,9 +92,11 @@ AlgorithmCache::Kept ComputeContext::kept_products(DataType type) {
 // Loads the modules that nearly every model wants, and those that the kept choices name: a tenth of a second, which
 // passes while the host goes on with the model.
 void ComputeContext::load_usual() {
-  for (const char* module : {"norm", "softmax", "attention", "direct"}) (void)kernels_.load(module);
+  for (const char* module : {"norm", "softmax", "attention", "attention_tiles", "direct"}) (void)kernels_.load(module);
   for (const DataType type : {DataType::kFloat, DataType::kFloat16, DataType::kBfloat16})
     if (kept_products(type) == AlgorithmCache::Kept::kOurs) (void)kernels_.load(products_module(type));
+  for (const char* kind : {"product ", "conv "})
+    if (algorithms().kept(kind, {"group"}) == AlgorithmCache::Kept::kOurs) (void)kernels_.load("conv_hopper");
   // After that, because a kernel that waits for them loads in a millisecond.
   if (blas() != nullptr && (algorithms().kept("split_product ", {}) != AlgorithmCache::Kept::kNothing ||
                             algorithms().kept(" float32 ", {"split_f16 "}) == AlgorithmCache::Kept::kOurs)) {
@@ -118,9 +120,28 @@ void ComputeContext::load_usual() {
   }
 }
 
-void ComputeContext::load_early(DataType type) {
+void ComputeContext::load_early(const Graph& graph) {
+  const auto has = [&](DataType type) {
+    return std::any_of(graph.values.begin(), graph.values.end(),
+                       [&](const Value& value) { return value.type == type; });
+  };
+  const DataType type = has(DataType::kFloat16)    ? DataType::kFloat16
+                        : has(DataType::kBfloat16) ? DataType::kBfloat16
+                                                   : DataType::kFloat;
   load_on_a_thread([this, type] {
     if (kept_products(type) != AlgorithmCache::Kept::kOthers) (void)kernels_.load(products_module(type));
+  });
+  if (!options_.measure) return;
+  load_on_a_thread([this, type] {
+    if (kept_products(type) == AlgorithmCache::Kept::kNothing && blas() != nullptr)
+      warm_up(*blas(), type, type, options_.tf32);
+  });
+  const bool convolutions = std::any_of(graph.nodes.begin(), graph.nodes.end(),
+                                        [](const Node& node) { return node.op_type == "Conv" && node.domain.empty(); });
+  if (!convolutions || !measures_cudnn(*device_, type)) return;
+  load_on_a_thread([this, type] {
+    if (kept_products(type) == AlgorithmCache::Kept::kNothing && cudnn() != nullptr)
+      warm_up(*cudnn(), type, options_.tf32);
   });
 }
 

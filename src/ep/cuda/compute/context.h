@@ -93,9 +93,10 @@ class ComputeContext {
   // Whether kernels can be written: by NVRTC, or because a session before this one has kept some. Else nothing should
   // be claimed. Errors: kNotFound, with what the loader said.
   Status can_generate() const;
-  // Loads the kernels of convolutions and products of a type on a thread of their own, while the region is made, unless
-  // the kept choices can do without. By one thread.
-  void load_early(DataType type);
+  // Loads the kernels of convolutions and products of a type on threads of their own, while the region is made, unless
+  // the kept choices can do without; without kept choices the libraries too, which are to be measured then. By one
+  // thread.
+  void load_early(const Graph& graph);
   std::string cache_folder() const;
   // For measuring, uploads and capture; used with `preparing` held.
   CUstream stream() const { return stream_; }

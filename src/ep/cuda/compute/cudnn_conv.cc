@@ -49,6 +49,7 @@ Status CudnnConv::describe(DataType type, const ConvParams& p, bool relu, bool t
   TENON_CUDNN_TRY(dnn, SetConvolutionMathType, conv_, exact ? CUDNN_FMA_MATH : CUDNN_TENSOR_OP_MATH);
   TENON_CUDNN_TRY(dnn, SetActivationDescriptor, activation_, relu ? CUDNN_ACTIVATION_RELU : CUDNN_ACTIVATION_IDENTITY,
                   CUDNN_PROPAGATE_NAN, 0.0);
+  const std::lock_guard lock(handle_.use());  // a thread may still do the library's set-up
   for (int algorithm = 0; algorithm < CUDNN_CONVOLUTION_FWD_ALGO_COUNT; ++algorithm) {
     if (only >= 0 && algorithm != only) continue;
     const auto kind = static_cast<cudnnConvolutionFwdAlgo_t>(algorithm);
@@ -62,6 +63,10 @@ Status CudnnConv::describe(DataType type, const ConvParams& p, bool relu, bool t
   }
   TENON_UNSUPPORTED_IF(algorithms_.empty(), "cuDNN has no algorithm for the convolution.");
   return Status();
+}
+
+bool measures_cudnn(const CudaDevice& device, DataType type) {
+  return type == DataType::kFloat || device.compute_capability() != 90;
 }
 
 void warm_up(const CudnnHandle& handle, DataType type, bool tf32) {

@@ -37,6 +37,10 @@ class CudnnHandle {
   mutable std::mutex use_;
 };
 
+// Whether cuDNN's compiled kernels may be faster than our own: with compute capability 9.0 they are not for 16 bits,
+// and loading the library takes half a second.
+bool measures_cudnn(const CudaDevice& device, DataType type);
+
 // Does the set-up of cuDNN's first convolution, which takes 80 ms. A failure comes again, and is told, where the
 // convolution is.
 void warm_up(const CudnnHandle& handle, DataType type, bool tf32);

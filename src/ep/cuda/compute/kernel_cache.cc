@@ -6,9 +6,12 @@
 #include <functional>
 #include <set>
 #include <sstream>
+#include <system_error>
+#include <thread>
 
 #include "base/format.h"
 #include "base/log.h"
+#include "ep/cuda/compute/checksum.h"
 #include "ep/cuda/compute/device_headers.h"
 #include "ep/cuda/compute/parallel.h"
 #include "ep/cuda/lap.h"
@@ -35,6 +38,10 @@ const std::vector<NvrtcHeader>& compiler_headers() {
   return headers;
 }
 
+bool is_kept_code(const std::filesystem::path& path) {
+  return path.extension() == ".cubin" && path.filename().string().starts_with("kernels_");
+}
+
 std::vector<std::byte> read_file(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   std::vector<char> bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
@@ -42,15 +49,36 @@ std::vector<std::byte> read_file(const std::string& path) {
   return {begin, begin + bytes.size()};
 }
 
-void write_file(const std::string& path, std::string_view list, std::span<const std::byte> bytes) {
+// The oldest ones go.
+void remove_old_files(const std::filesystem::path& folder, size_t most) {
+  struct File {
+    std::filesystem::file_time_type written;
+    std::filesystem::path path;
+  };
+  std::vector<File> files;
+  std::error_code failed;
+  for (std::filesystem::directory_iterator file(folder, failed), end; !failed && file != end; file.increment(failed)) {
+    std::error_code gone;
+    if (!is_kept_code(file->path())) continue;
+    if (const auto written = file->last_write_time(gone); !gone) files.push_back({written, file->path()});
+  }
+  if (files.size() <= most) return;
+  std::sort(files.begin(), files.end(), [](const File& a, const File& b) { return a.written < b.written; });
+  for (size_t i = 0; i < files.size() - most; ++i) std::filesystem::remove(files[i].path, failed);
+}
+
+std::string_view text_of(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+void write_file(const std::string& path, std::string_view text) {
   std::error_code failed;
   bool written = false;
   std::filesystem::create_directories(std::filesystem::path(path).parent_path(), failed);
-  const std::string temporary = format("{}.{}", path, static_cast<const void*>(bytes.data()));
+  const std::string temporary = format("{}.{}", path, static_cast<const void*>(text.data()));
   {
     std::ofstream file(temporary, std::ios::binary | std::ios::trunc);
-    file.write(list.data(), static_cast<std::streamsize>(list.size()));
-    file.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+    file.write(text.data(), static_cast<std::streamsize>(text.size()));
     file.close();
     written = file.good();
   }
@@ -59,14 +87,16 @@ void write_file(const std::string& path, std::string_view list, std::span<const 
   if (!written || failed) std::filesystem::remove(temporary, failed);
 }
 
-// The line of a kept file that names a kernel in the code; an empty line ends the list.
+// A kept file is a line with the checksum of the rest, a line for each kernel with its name in the code, an empty line
+// and the code.
 std::string line_of(const KernelCode& kernel, const std::string& name) { return format("{}\t{}\n", kernel.name, name); }
 
 // The names in the code of a kept file, which is left in `code`. Empty for a file of other kernels.
 std::vector<std::string> take_names(std::span<const KernelCode> kernels, std::span<const std::byte>& code) {
   std::vector<std::string> names;
-  const std::string_view text(reinterpret_cast<const char*>(code.data()), code.size());
-  size_t at = 0;
+  const std::string_view text = text_of(code);
+  size_t at = text.find('\n') + 1;
+  if (at == 0 || checksum(text.substr(at)) != text.substr(0, at - 1)) return {};
   for (const KernelCode& kernel : kernels) {
     const size_t end = text.find('\n', at), tab = at + kernel.name.size();
     if (end == std::string_view::npos || tab >= end) return {};
@@ -113,12 +143,18 @@ Result<NvrtcImage> compile_kernels(const Nvrtc& compiler, std::span<const Kernel
   return image;
 }
 
-std::vector<std::span<const KernelCode>> program_groups(std::span<const KernelCode> kernels) {
-  // A program costs NVRTC 20 ms of its own, and a kernel 10 to 50 ms.
+size_t compiling_threads() {
+  constexpr size_t kMost = 16;
+  return std::clamp<size_t>(std::thread::hardware_concurrency(), 1, kMost);
+}
+
+std::vector<std::span<const KernelCode>> program_groups(std::span<const KernelCode> kernels, size_t threads) {
+  // A program costs NVRTC 20 ms of its own, and a kernel 10 to 300 ms.
   constexpr size_t kMost = 4;
+  const size_t size = std::clamp<size_t>(kernels.size() / threads, 1, kMost);
   std::vector<std::span<const KernelCode>> groups;
-  for (; !kernels.empty(); kernels = kernels.subspan(std::min(kMost, kernels.size())))
-    groups.push_back(kernels.first(std::min(kMost, kernels.size())));
+  for (; !kernels.empty(); kernels = kernels.subspan(std::min(size, kernels.size())))
+    groups.push_back(kernels.first(std::min(size, kernels.size())));
   return groups;
 }
 
@@ -135,9 +171,11 @@ Result<NvrtcImage> KernelCache::compile_anew(std::span<const KernelCode> kernels
   TENON_TRY_ASSIGN(const Nvrtc* compiler, setting_.compiler());
   TENON_TRY_ASSIGN(NvrtcImage image, compile_kernels(*compiler, kernels, setting_.device->compute_capability()));
   if (const std::string path = path_of(kernels); !path.empty()) {
-    std::string list;
-    for (size_t k = 0; k < kernels.size(); ++k) list += line_of(kernels[k], image.instance_names[k]);
-    write_file(path, list + "\n", image.code);
+    std::string text;
+    for (size_t k = 0; k < kernels.size(); ++k) text += line_of(kernels[k], image.instance_names[k]);
+    text.append("\n").append(text_of(image.code));
+    write_file(path, checksum(text) + "\n" + text);
+    remove_old_files(setting_.folder, setting_.most_files);
   }
   return image;
 }
@@ -153,57 +191,89 @@ Result<KernelCache::Kernels> KernelCache::load(std::span<const KernelCode> kerne
   return made;
 }
 
-Result<KernelCache::Kernels> KernelCache::make(std::span<const KernelCode> kernels) const {
-  Kernels made;
-  std::vector<std::span<const KernelCode>> missing;
-  for (const std::span<const KernelCode> group : program_groups(kernels)) {
-    const std::string path = path_of(group);
-    const std::vector<std::byte> kept = path.empty() ? std::vector<std::byte>() : read_file(path);
-    std::span<const std::byte> code = kept;
-    const std::vector<std::string> names = take_names(group, code);
-    // A group that cannot be loaded is compiled anew.
-    Result<Kernels> loaded = not_found("Nothing is kept.");
-    if (!names.empty()) loaded = load(group, code, names);
-    if (loaded.ok()) {
-      made.merge(*loaded);
-    } else {
-      missing.push_back(group);
-    }
-  }
-  if (missing.empty()) return made;
-  Lap lap;
-  std::vector<Result<NvrtcImage>> images(missing.size(), internal_error("It was not compiled."));
-  run_parallel(missing.size(), [&](size_t i) { images[i] = compile_anew(missing[i]); });
-  TENON_TRACE(kPlan, "CUDA: {} kernels compiled in {:.1f} ms.", kernels.size() - made.size(), lap.ms());
-  for (size_t i = 0; i < missing.size(); ++i) {
-    TENON_TRY_ASSIGN(const NvrtcImage image, std::move(images[i]));
-    TENON_TRY_ASSIGN(auto loaded, load(missing[i], image.code, image.instance_names));
-    made.merge(loaded);
-  }
-  return made;
-}
-
-Result<CompiledKernels> KernelCache::compile(std::span<const KernelCode> kernels) {
-  CompiledKernels result;
+struct KernelCache::Pending::Work {
+  // Those of one program.
+  struct Group {
+    std::span<const KernelCode> kernels;
+    std::vector<std::byte> kept;  // the file of an earlier session; empty: there is none
+    Result<NvrtcImage> image = internal_error("It was not compiled.");
+  };
+  CompiledKernels known;
   std::vector<KernelCode> missing;
+  std::vector<Group> groups;  // of missing
+};
+
+KernelCache::Pending KernelCache::begin(std::span<const KernelCode> kernels) {
+  Pending pending;
+  pending.work_ = std::make_shared<Pending::Work>();
+  Pending::Work& work = *pending.work_;
   {
     const auto known = known_.lock();
     for (const KernelCode& kernel : kernels) {
       const auto found = known->find(kernel.name);
       if (found == known->end()) {
-        missing.push_back(kernel);
+        work.missing.push_back(kernel);
       } else {
-        result.kernels_.insert(*found);
+        work.known.kernels_.insert(*found);
       }
     }
   }
-  if (missing.empty()) return result;
+  if (work.missing.empty()) return pending;
   // In one order, so that the kept code is found whichever operator came first.
-  std::sort(missing.begin(), missing.end(), [](const KernelCode& a, const KernelCode& b) { return a.name < b.name; });
-  TENON_TRY_ASSIGN(auto made, make(missing));
-  auto known = known_.lock();
-  if (known->size() + made.size() > kMostKernels) known->clear();
-  known->insert(made.begin(), made.end());
+  std::sort(work.missing.begin(), work.missing.end(),
+            [](const KernelCode& a, const KernelCode& b) { return a.name < b.name; });
+  std::vector<Pending::Work::Group*> uncompiled;
+  for (const std::span<const KernelCode> group : program_groups(work.missing, setting_.threads)) {
+    work.groups.push_back({.kernels = group, .kept = {}});
+    if (const std::string path = path_of(group); !path.empty()) work.groups.back().kept = read_file(path);
+  }
+  for (Pending::Work::Group& group : work.groups) {
+    std::span<const std::byte> code = group.kept;
+    if (take_names(group.kernels, code).empty()) uncompiled.push_back(&group);
+  }
+  if (uncompiled.empty()) return pending;
+  const auto compile_all = [this, uncompiled = std::move(uncompiled)] {
+    Lap lap;
+    run_parallel(
+        uncompiled.size(), [&](size_t i) { uncompiled[i]->image = compile_anew(uncompiled[i]->kernels); },
+        setting_.threads);
+    size_t count = 0;
+    for (const Pending::Work::Group* group : uncompiled) count += group->kernels.size();
+    TENON_TRACE(kPlan, "CUDA: {} kernels compiled in {:.1f} ms.", count, lap.ms());
+  };
+  try {
+    pending.compiling_ = std::async(std::launch::async, compile_all);
+  } catch (const std::system_error&) {
+    compile_all();
+  }
+  return pending;
+}
+
+Result<CompiledKernels> KernelCache::finish(Pending pending) {
+  Pending::Work& work = *pending.work_;
+  if (pending.compiling_.valid()) pending.compiling_.wait();
+  Kernels made;
+  for (Pending::Work::Group& group : work.groups) {
+    std::span<const std::byte> code = group.kept;
+    const std::vector<std::string> names = take_names(group.kernels, code);
+    Result<Kernels> loaded = not_found("Nothing is kept.");
+    if (!names.empty()) {
+      loaded = load(group.kernels, code, names);
+      // What cannot be loaded is compiled anew.
+      if (!loaded.ok()) group.image = compile_anew(group.kernels);
+    }
+    if (!loaded.ok()) {
+      TENON_TRY_ASSIGN(const NvrtcImage image, std::move(group.image));
+      TENON_TRY_ASSIGN(loaded, load(group.kernels, image.code, image.instance_names));
+    }
+    made.merge(*loaded);
+  }
+  if (!made.empty()) {
+    auto known = known_.lock();
+    if (known->size() + made.size() > kMostKernels) known->clear();
+    known->insert(made.begin(), made.end());
+  }
+  CompiledKernels result = std::move(work.known);
   result.kernels_.merge(made);
   return result;
 }

@@ -1,11 +1,12 @@
 // The kernels that one session compiles at run time: each is compiled once, for whichever plan asks first.
 //
 // Machine code is also kept in a folder, under a name made of the kernels, the headers that this build embeds and the
-// device's architecture.
+// device's architecture. A file has a checksum, and is replaced as a whole; the oldest go when there are many.
 //
 // Threads: any; NVRTC runs without a lock, so two threads that want the same kernel at once may both compile it.
 #pragma once
 
+#include <future>
 #include <map>
 #include <memory>
 #include <span>
@@ -34,22 +35,37 @@ class CompiledKernels {
   std::map<std::string, Kernel> kernels_;
 };
 
+// As many as are worth their while here.
+size_t compiling_threads();
+
 class KernelCache {
  public:
   struct Setting {
     std::shared_ptr<CudaDevice> device;
     std::string folder;                              // "": nothing is kept
     std::function<Result<const Nvrtc*>()> compiler;  // asked where something is to be compiled
+    size_t most_files = 1024;                        // that stay in the folder, of some 50 KB each
+    size_t threads = compiling_threads();
   };
   explicit KernelCache(Setting setting) : setting_(std::move(setting)) {}
 
-  // The missing ones are compiled by several threads. The device's context is current. Errors: the compiler's, with the
-  // headers and kernels.
-  Result<CompiledKernels> compile(std::span<const KernelCode> kernels);
+  // Kernels that were asked for. Those that nobody has compiled yet are being compiled. Lifetime: below the cache's;
+  // the destructor waits.
+  class Pending {
+   private:
+    friend class KernelCache;
+    struct Work;
+    std::shared_ptr<Work> work_;
+    std::future<void> compiling_;
+  };
+  // Begins to compile by several threads, and returns at once.
+  Pending begin(std::span<const KernelCode> kernels);
+  // Waits for the threads. The device's context is current. Errors: the compiler's, with the headers and kernels.
+  Result<CompiledKernels> finish(Pending pending);
+  Result<CompiledKernels> compile(std::span<const KernelCode> kernels) { return finish(begin(kernels)); }
 
  private:
   using Kernels = std::map<std::string, CompiledKernels::Kernel>;
-  Result<Kernels> make(std::span<const KernelCode> kernels) const;
   Result<NvrtcImage> compile_anew(std::span<const KernelCode> kernels) const;
   Result<Kernels> load(std::span<const KernelCode> kernels, std::span<const std::byte> code,
                        std::span<const std::string> names) const;
@@ -60,8 +76,8 @@ class KernelCache {
   Guarded<std::map<std::string, CompiledKernels::Kernel>> known_;
 };
 
-// The kernels in programs of a few, which threads compile at the same time.
-std::vector<std::span<const KernelCode>> program_groups(std::span<const KernelCode> kernels);
+// The kernels in programs of up to four, which `threads` compile at the same time.
+std::vector<std::span<const KernelCode>> program_groups(std::span<const KernelCode> kernels, size_t threads);
 // One program of NVRTC; needs no device.
 Result<NvrtcImage> compile_kernels(const Nvrtc& compiler, std::span<const KernelCode> kernels, int compute_capability);
 // That text: the headers included, then the texts that instances need.

@@ -39,11 +39,14 @@ class KernelCacheTest : public ::testing::Test {
 
   // Counts how often NVRTC is asked for; without it an error.
   KernelCache::Setting setting(bool has_compiler = true, bool keeps = true) {
-    return {memory_->device(), keeps ? folder_.string() : "", [this, has_compiler]() -> Result<const Nvrtc*> {
-              ++asked_;
-              if (!has_compiler) return not_found("NVRTC is left out.");
-              return nvrtc();
-            }};
+    KernelCache::Setting setting{memory_->device(), keeps ? folder_.string() : "",
+                                 [this, has_compiler]() -> Result<const Nvrtc*> {
+                                   ++asked_;
+                                   if (!has_compiler) return not_found("NVRTC is left out.");
+                                   return nvrtc();
+                                 }};
+    setting.threads = 1;
+    return setting;
   }
 
   const std::vector<std::string> names_ = {"a", "b", "c", "d", "e", "f"};
@@ -76,6 +79,8 @@ TEST_F(KernelCacheTest, ManyKernelsAreSeveralPrograms) {
   ASSERT_THAT(made.status(), is_ok());
   EXPECT_EQ(asked_, 2);  // four and two
   for (const std::string& name : names_) EXPECT_THAT(made->function(name).status(), is_ok());
+  EXPECT_EQ(program_groups(all, 3).size(), 3U);
+  EXPECT_EQ(program_groups(all, 16).size(), 6U);
 }
 
 // Another session finds the machine code, whichever operator came first; a file that is cut off is made anew.
@@ -86,11 +91,53 @@ TEST_F(KernelCacheTest, MachineCodeIsKeptInTheFolder) {
   EXPECT_EQ(asked_, 1);
   const std::filesystem::path file = std::filesystem::directory_iterator(folder_)->path();
   EXPECT_THAT(file.filename().string(), ::testing::StartsWith("kernels_"));
-  std::filesystem::resize_file(file, 3);
+  std::filesystem::resize_file(file, std::filesystem::file_size(file) - 1);
   EXPECT_THAT(KernelCache(setting(false)).compile(kernels).status(),
               has_status(StatusCode::kNotFound, HasSubstr("NVRTC is left out")));
   ASSERT_THAT(KernelCache(setting()).compile(kernels).status(), is_ok());
   EXPECT_GT(std::filesystem::file_size(file), 100U);
+}
+
+TEST_F(KernelCacheTest, AFileWhoseBytesChangedIsMadeAnew) {
+  const std::vector<KernelCode> kernels = {kernel("a")};
+  ASSERT_THAT(KernelCache(setting()).compile(kernels).status(), is_ok());
+  const std::filesystem::path file = std::filesystem::directory_iterator(folder_)->path();
+  {
+    std::fstream bytes(file, std::ios::binary | std::ios::in | std::ios::out);
+    bytes.seekg(-8, std::ios::end);
+    const auto byte = static_cast<char>(bytes.get());
+    bytes.seekp(-8, std::ios::end);
+    bytes.put(static_cast<char>(byte ^ 1));
+  }
+  EXPECT_THAT(KernelCache(setting(false)).compile(kernels).status(), has_status(StatusCode::kNotFound));
+  ASSERT_THAT(KernelCache(setting()).compile(kernels).status(), is_ok());
+  EXPECT_THAT(KernelCache(setting(false)).compile(kernels).status(), is_ok());
+}
+
+TEST_F(KernelCacheTest, TheOldestFilesGo) {
+  KernelCache::Setting few = setting();
+  few.most_files = 2;
+  const auto file_count = [&] {
+    return std::distance(std::filesystem::directory_iterator(folder_), std::filesystem::directory_iterator());
+  };
+  for (const std::string& name : names_)
+    ASSERT_THAT(KernelCache(few).compile(std::vector<KernelCode>{kernel(name)}).status(), is_ok());
+  EXPECT_EQ(file_count(), 2);
+  EXPECT_THAT(KernelCache(setting(false)).compile(std::vector<KernelCode>{kernel("f")}).status(), is_ok());
+  EXPECT_THAT(KernelCache(setting(false)).compile(std::vector<KernelCode>{kernel("a")}).status(),
+              has_status(StatusCode::kNotFound));
+}
+
+// A plan uploads its weights and chooses algorithms meanwhile.
+TEST_F(KernelCacheTest, ThreadsCompileWhatWasBegun) {
+  KernelCache cache(setting(true, false));
+  std::vector<KernelCode> kernels = {kernel("a"), kernel("b")};
+  KernelCache::Pending pending = cache.begin(kernels);
+  kernels.clear();
+  const Result<CompiledKernels> made = cache.finish(std::move(pending));
+  ASSERT_THAT(made.status(), is_ok());
+  EXPECT_THAT(made->function("b").status(), is_ok());
+  const KernelCache::Pending given_up = cache.begin(std::vector<KernelCode>{kernel("c")});
 }
 
 }  // namespace

@@ -12,10 +12,12 @@ TENON_FATBIN(conv_f16)
 TENON_FATBIN(conv_bf16)
 TENON_FATBIN(conv_tf32)
 TENON_FATBIN(conv_f32)
+TENON_FATBIN(conv_hopper)
 TENON_FATBIN(direct)
 TENON_FATBIN(norm)
 TENON_FATBIN(softmax)
 TENON_FATBIN(attention)
+TENON_FATBIN(attention_tiles)
 TENON_FATBIN(recurrent)
 TENON_FATBIN(topk)
 TENON_FATBIN(integer)
@@ -35,10 +37,13 @@ std::span<const std::byte> find_image(std::string_view module) {
   };
 #define TENON_FATBIN(name) \
   Image { #name, tenon_fatbin_##name, tenon_fatbin_##name##_end }
-  static const std::array kImages = {TENON_FATBIN(conv_f16), TENON_FATBIN(conv_bf16), TENON_FATBIN(conv_tf32),
-                                     TENON_FATBIN(conv_f32), TENON_FATBIN(direct),    TENON_FATBIN(norm),
-                                     TENON_FATBIN(softmax),  TENON_FATBIN(attention), TENON_FATBIN(recurrent),
-                                     TENON_FATBIN(topk),     TENON_FATBIN(integer),   TENON_FATBIN(split)};
+  static const std::array kImages = {TENON_FATBIN(conv_f16),    TENON_FATBIN(conv_bf16),
+                                     TENON_FATBIN(conv_tf32),   TENON_FATBIN(conv_f32),
+                                     TENON_FATBIN(conv_hopper), TENON_FATBIN(direct),
+                                     TENON_FATBIN(norm),        TENON_FATBIN(softmax),
+                                     TENON_FATBIN(attention),   TENON_FATBIN(attention_tiles),
+                                     TENON_FATBIN(recurrent),   TENON_FATBIN(topk),
+                                     TENON_FATBIN(integer),     TENON_FATBIN(split)};
 #undef TENON_FATBIN
   for (const Image& image : kImages)
     if (image.name == module) return {image.begin, image.end};

@@ -1,4 +1,4 @@
-// Packing weights on several threads, while a session is made.
+// Packing weights and compiling kernels on several threads, while a session is made.
 #pragma once
 
 #include <cstddef>
@@ -8,6 +8,6 @@ namespace tenon::cuda {
 
 // Calls `work` for 0 to count - 1, in this order, on threads of its own and the caller's; `work` throws nothing.
 // Fewer threads do the same work where the system has none.
-void run_parallel(size_t count, const std::function<void(size_t)>& work);
+void run_parallel(size_t count, const std::function<void(size_t)>& work, size_t most_threads = 8);
 
 }  // namespace tenon::cuda

@@ -1,7 +1,7 @@
 // Runs whole models as one region on the device, without a host program:
 //
 //     tenon_cuda_region_benchmark MODEL.onnx [--input FILE]... [--output PREFIX] [--runs N] [--cache FILE] [--no-tf32]
-//                                 [--report] [--no-measure] [--text] [--source]
+//                                 [--budget MS] [--report] [--no-measure] [--text] [--source]
 //     tenon_cuda_region_benchmark MODEL.onnx --compile 1x3x32x32 [--compile 2x3x48x48]... [--text]
 //     tenon_cuda_region_benchmark --claims MODEL.onnx...
 //
@@ -40,7 +40,7 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 struct Arguments {
   std::string model, output, cache;
   std::vector<std::string> inputs;
-  int runs = 60;
+  int runs = 60, budget_ms = 0;
   std::vector<std::string> shapes;  // of --compile
   bool tf32 = true, report = false, measure = true, text = false, source = false;
 };
@@ -116,10 +116,11 @@ Status compile(const Arguments& arguments) {
     for (const KernelCode& kernel : program.kernels)
       if (known.insert(kernel.name).second) missing.push_back(kernel);
     const auto start = std::chrono::steady_clock::now();
-    const std::vector<std::span<const KernelCode>> groups = program_groups(missing);
+    const std::vector<std::span<const KernelCode>> groups = program_groups(missing, compiling_threads());
     std::vector<Status> statuses(groups.size());
-    run_parallel(groups.size(),
-                 [&](size_t i) { statuses[i] = compile_kernels(*compiler, groups[i], kArchitecture).status(); });
+    run_parallel(
+        groups.size(), [&](size_t i) { statuses[i] = compile_kernels(*compiler, groups[i], kArchitecture).status(); },
+        compiling_threads());
     for (Status& status : statuses) TENON_TRY(std::move(status));
     std::printf(
         "%s\n",
@@ -138,10 +139,13 @@ Status run(const Arguments& arguments) {
   TENON_TRY_ASSIGN(Model model, read_model_file(arguments.model));
   const double load = seconds_since(start);
   start = std::chrono::steady_clock::now();
-  TENON_TRY_ASSIGN(
-      std::shared_ptr<ComputeContext> context,
-      ComputeContext::create(device, std::make_shared<PlainMemory>(device),
-                             {.tf32 = arguments.tf32, .measure = arguments.measure, .cache_file = arguments.cache}));
+  TENON_TRY_ASSIGN(std::shared_ptr<ComputeContext> context,
+                   ComputeContext::create(device, std::make_shared<PlainMemory>(device),
+                                          {.tf32 = arguments.tf32,
+                                           .measure = arguments.measure,
+                                           .cache_file = arguments.cache,
+                                           .tune_budget_ms = arguments.budget_ms}));
+  context->load_early(model.graph);
   TENON_TRY_ASSIGN(std::shared_ptr<ComputeRegion> region, ComputeRegion::create(context, std::move(model.graph)));
   std::vector<Shape> shapes;
   for (ValueId id : region->region().graph().inputs) {
@@ -231,6 +235,8 @@ int main(int argc, char** argv) {
       arguments.shapes.emplace_back(next), ++i;
     else if (name == "--cache")
       arguments.cache = next, ++i;
+    else if (name == "--budget")
+      arguments.budget_ms = std::atoi(next), ++i;
     else if (name == "--runs")
       arguments.runs = std::max(1, std::atoi(next)), ++i;
     else if (name == "--no-tf32")

@@ -119,7 +119,7 @@ class Compiler final : public RegionCompiler {
     Lap lap;
     TENON_TRY_ASSIGN(FusedRegion fused, import_region(session_->host(), graph, fused_node));
     TENON_TRACE(kPlan, "CUDA region: read in {:.1f} ms.", lap.ms());
-    load_kernels(fused.graph);
+    context_->load_early(fused.graph);
     TENON_TRY_ASSIGN(std::shared_ptr<ComputeRegion> compiled, ComputeRegion::create(context_, std::move(fused.graph)));
     if (!std::exchange(told_, true))
       for (const std::string& missing : context_->missing()) session_->log(ORT_LOGGING_LEVEL_WARNING, missing);
@@ -146,16 +146,6 @@ class Compiler final : public RegionCompiler {
   }
 
  private:
-  void load_kernels(const Graph& graph) {
-    const auto has = [&](DataType type) {
-      return std::any_of(graph.values.begin(), graph.values.end(),
-                         [&](const Value& value) { return value.type == type; });
-    };
-    context_->load_early(has(DataType::kFloat16)    ? DataType::kFloat16
-                         : has(DataType::kBfloat16) ? DataType::kBfloat16
-                                                    : DataType::kFloat);
-  }
-
   const std::shared_ptr<CudaSession> session_;
   const std::shared_ptr<ComputeContext> context_;
   bool told_ = false, told_of_tf32_ = false;

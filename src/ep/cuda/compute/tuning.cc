@@ -17,9 +17,15 @@ constexpr double kFirstLineMs = 1000, kNextLineMs = 4000;
 // Choices whose estimate is close to the best are measured. An estimate includes what a launch costs, and misses by
 // that much: of kernels that take a few microseconds more are measured, which is quick.
 constexpr double kClose = 1.25, kLaunchNs = 8000, kQuickNs = 40'000;
-constexpr size_t kMostMeasured = 8, kMostQuick = 24;
+constexpr size_t kMostMeasured = 6, kMostQuick = 24;
+// A run of a measurement: so long that what a launch costs is little beside it. One whose first run takes this much
+// longer than the best needs no second.
+constexpr double kRunNs = 150'000, kFarFromBest = 1.05;
+constexpr int kFewestCalls = 3, kMostCalls = 12, kRepeats = 2;
 // Tried where there is no time: choices come with the likely ones of each library first.
 constexpr size_t kFew = 3;
+// So many behind the best one: where time is scarce, no further ones are tried.
+constexpr size_t kUnlikely = 16;
 
 }  // namespace
 
@@ -29,6 +35,8 @@ bool TuningBudget::spent() const {
   return state->total_ms >= static_cast<double>(budget_ms_) ||
          (state->limit_ms > 0 && state->total_ms >= state->limit_ms);
 }
+
+bool TuningBudget::scarce() const { return limited() && 2 * total_ms() >= static_cast<double>(budget_ms_); }
 
 void TuningBudget::begin_plan(bool varies) {
   auto state = state_.lock();
@@ -68,16 +76,20 @@ Result<Fastest> find_fastest(const CudaDevice& device, CUstream stream, size_t c
   std::vector<Tried> tried;
   Status failed;
   Fastest fastest;
+  size_t best = 0;  // of tried
   for (size_t i = 0; i < count; ++i) {
-    if (tried.size() >= kFew && no_time()) {
+    const bool unlikely = budget != nullptr && tried.size() >= best + kUnlikely && budget->scarce();
+    if (unlikely || (tried.size() >= kFew && no_time())) {
       fastest.hasty = true;
       break;
     }
     const Result<double> ns = estimate_ns(device, stream, [&](CUstream to) { return queue(i, to); });
-    if (ns.ok())
-      tried.push_back({i, *ns});
-    else
+    if (!ns.ok()) {
       failed = ns.status();
+      continue;
+    }
+    tried.push_back({i, *ns});
+    if (*ns < tried[best].ns) best = tried.size() - 1;
   }
   if (tried.empty()) return failed;
   std::stable_sort(tried.begin(), tried.end(), [](const Tried& a, const Tried& b) { return a.ns < b.ns; });
@@ -85,16 +97,20 @@ Result<Fastest> find_fastest(const CudaDevice& device, CUstream stream, size_t c
   std::erase_if(tried, [&](const Tried& one) { return one.ns > limit; });
   tried.resize(std::min(tried.size(), tried.front().ns < kQuickNs ? kMostQuick : kMostMeasured));
   fastest.index = tried.front().index;
-  double best = 0;
+  double best_ns = 0;
   for (const Tried& one : tried) {
     if (tried.size() == 1) break;
     if (no_time()) {
       fastest.hasty = true;
       break;
     }
-    const Result<double> ns = measure_ns(device, stream, [&](CUstream to) { return queue(one.index, to); });
-    if (!ns.ok() || (best != 0 && *ns >= best)) continue;
-    best = *ns;
+    const MeasureEffort effort{
+        .calls = std::clamp(static_cast<int>(kRunNs / std::max(one.ns, 1.0)), kFewestCalls, kMostCalls),
+        .repeats = kRepeats,
+        .give_up_ns = best_ns * kFarFromBest};
+    const Result<double> ns = measure_ns(device, stream, [&](CUstream to) { return queue(one.index, to); }, effort);
+    if (!ns.ok() || (best_ns != 0 && *ns >= best_ns)) continue;
+    best_ns = *ns;
     fastest.index = one.index;
   }
   if (budget != nullptr) budget->end_problem(lap.ms());

@@ -20,6 +20,8 @@ class TuningBudget {
   // A budget of 0 ms is no limit.
   bool limited() const { return budget_ms_ > 0; }
   bool spent() const;
+  // Half of it is gone: choices that are not likely are left out from here on.
+  bool scarce() const;
   // A plan for new shapes of a session that runs already has this long at most; to be called when one begins.
   void begin_plan(bool varies);
   void add(double ms);

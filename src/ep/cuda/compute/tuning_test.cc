@@ -25,6 +25,17 @@ TEST(TuningBudget, ItIsSpentWhenItsTimeIs) {
   EXPECT_FALSE(none.spent());
 }
 
+TEST(TuningBudget, ItIsScarceWhenHalfIsGone) {
+  TuningBudget budget(100);
+  budget.add(49);
+  EXPECT_FALSE(budget.scarce());
+  budget.add(1);
+  EXPECT_TRUE(budget.scarce());
+  TuningBudget none;
+  none.add(1e9);
+  EXPECT_FALSE(none.scarce());
+}
+
 // A frame of a model that runs already does not wait for what a new session may take.
 TEST(TuningBudget, AnotherShapeHasLittleTime) {
   TuningBudget budget(1000);

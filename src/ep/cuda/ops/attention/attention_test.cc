@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "ep/cuda/compute/device_testing.h"
+#include "ep/cuda/compute/parallel.h"
 #include "ep/cuda/ops/attention/op.h"
 
 namespace tenon::cuda {
@@ -13,7 +15,8 @@ namespace {
 struct Problem {
   int batch, heads, queries, keys, head_size;
   // The mask's dimensions, each its full size or 1; none: no mask.
-  std::vector<int64_t> mask;
+  std::vector<int64_t> mask = {};
+  bool causal = false;  // the queries are the last ones of as many positions as there are keys
 };
 
 class Attention : public DeviceTest {
@@ -61,6 +64,8 @@ class Attention : public DeviceTest {
                            .y_batch = problem.queries * row,
                            .y_head = problem.head_size,
                            .y_row = row,
+                           .causal = problem.causal ? 1 : 0,
+                           .before = problem.keys - problem.queries,
                            .scale = 0.25F};
     if (!problem.mask.empty()) {
       const Shape shape(problem.mask);
@@ -88,8 +93,9 @@ class Attention : public DeviceTest {
     ASSERT_TRUE(program.finish().ok());
     std::vector<CUdeviceptr> outputs;
     for (TensorId id : program.outputs) {
-      const std::vector<std::byte> poison(program.tensor(id).size_bytes(), std::byte{0xff});
-      blocks.push_back(upload(*context, poison.data(), poison.size()));
+      const Result<DeviceBlockRef> block = context->allocate(program.tensor(id).size_bytes());
+      ASSERT_TRUE(block.ok()) << block.status().to_string();
+      blocks.push_back(*block);
       outputs.push_back(blocks.back()->address());
     }
     const Addresses addresses{.program = &program, .inputs = inputs, .outputs = outputs};
@@ -99,8 +105,19 @@ class Attention : public DeviceTest {
                                                .algorithms = &context->algorithms(),
                                                .addresses = addresses});
     ASSERT_TRUE(prepared.ok()) << prepared.to_string();
-    ASSERT_TRUE(attention.queue({.device = device_.get(), .stream = context->stream(), .addresses = addresses}).ok());
-    ASSERT_EQ(device_->driver().StreamSynchronize(context->stream()), CUDA_SUCCESS);
+    // Twice: the bits are the same.
+    std::vector<std::byte> bits[2];
+    for (std::vector<std::byte>& of_run : bits) {
+      for (size_t i = 0; i < outputs.size(); ++i)
+        ASSERT_EQ(device_->driver().MemsetD8Async(outputs[i], 0xff, program.tensor(program.outputs[i]).size_bytes(),
+                                                  context->stream()),
+                  CUDA_SUCCESS);
+      ASSERT_TRUE(attention.queue({.device = device_.get(), .stream = context->stream(), .addresses = addresses}).ok());
+      ASSERT_EQ(device_->driver().StreamSynchronize(context->stream()), CUDA_SUCCESS);
+      of_run = download(outputs[0], program.tensor(program.outputs[0]).size_bytes());
+    }
+    ASSERT_EQ(bits[0], bits[1]);
+    used_.insert(attention.choice());
     const auto result = [&](size_t index) {
       const DeviceTensor& tensor = program.tensor(program.outputs[index]);
       const std::vector<std::byte> bytes = download(outputs[index], tensor.size_bytes());
@@ -109,34 +126,47 @@ class Attention : public DeviceTest {
     const std::vector<float> got = result(0);
     if (tensors.y_parts != kNoTensor) check_parts(got, result(1), row);
 
-    const auto at = [&](int64_t rows, int64_t n, int64_t r, int h) {
-      return (n * rows + r) * row + static_cast<int64_t>(h) * problem.head_size;
-    };
-    std::vector<float> weights(problem.keys);
-    for (int n = 0; n < problem.batch; ++n)
-      for (int h = 0; h < problem.heads; ++h)
-        for (int q = 0; q < problem.queries; ++q) {
-          float total = 0, largest = -INFINITY;
-          for (int k = 0; k < problem.keys; ++k) {
-            float score = 0;
-            for (int d = 0; d < problem.head_size; ++d)
-              score += values[0][at(problem.queries, n, q, h) + d] * values[1][at(problem.keys, n, k, h) + d];
-            score *= params.scale;
-            if (tensors.mask != kNoTensor)
-              score +=
-                  values[3][n * params.mask_batch + h * params.mask_head + q * params.mask_query + k * params.mask_key];
-            weights[k] = score;
-            largest = std::max(largest, score);
+    const std::vector<float> want = expected(problem, params, values);
+    for (size_t i = 0; i < want.size(); ++i)
+      ASSERT_NEAR(got[i], want[i], tolerance)
+          << data_type_name(type) << " " << attention.choice() << " query " << i / row << " column " << i % row;
+  }
+
+  static std::vector<float> expected(const Problem& problem, const AttentionParams& params,
+                                     const std::vector<std::vector<float>>& values) {
+    const int64_t row = params.q_row;
+    std::vector<float> result(problem.batch * problem.queries * row);
+    run_parallel(
+        size_t{1} * problem.batch * problem.heads,
+        [&](size_t index) {
+          const auto head = static_cast<int64_t>(index);
+          const int64_t n = head / problem.heads, h = head % problem.heads, column = h * problem.head_size;
+          std::vector<float> weights(problem.keys);
+          for (int64_t q = 0; q < problem.queries; ++q) {
+            const int64_t at = (n * problem.queries + q) * row + column;
+            float total = 0, largest = -INFINITY;
+            for (int64_t k = 0; k < problem.keys; ++k) {
+              float score = 0;
+              const float* const key = &values[1][(n * problem.keys + k) * row + column];
+              for (int d = 0; d < problem.head_size; ++d) score += values[0][at + d] * key[d];
+              score *= params.scale;
+              if (!problem.mask.empty())
+                score += values[3][n * params.mask_batch + h * params.mask_head + q * params.mask_query +
+                                   k * params.mask_key];
+              if (problem.causal && k > params.before + q) score = -INFINITY;
+              weights[k] = score;
+              largest = std::max(largest, score);
+            }
+            for (float& weight : weights) total += weight = std::exp(weight - largest);
+            float* const out = &result[at];
+            for (int64_t k = 0; k < problem.keys; ++k) {
+              const float* const value = &values[2][(n * problem.keys + k) * row + column];
+              for (int d = 0; d < problem.head_size; ++d) out[d] += weights[k] / total * value[d];
+            }
           }
-          for (float& weight : weights) total += weight = std::exp(weight - largest);
-          for (int d = 0; d < problem.head_size; ++d) {
-            float sum = 0;
-            for (int k = 0; k < problem.keys; ++k) sum += weights[k] * values[2][at(problem.keys, n, k, h) + d];
-            ASSERT_NEAR(got[at(problem.queries, n, q, h) + d], sum / total, tolerance)
-                << data_type_name(type) << " " << attention.choice() << " image " << n << " head " << h << " query "
-                << q;
-          }
-        }
+        },
+        16);
+    return result;
   }
 
   // Rows of y times 2^10 as f16 parts: what is left of them, and them twice.
@@ -151,11 +181,16 @@ class Attention : public DeviceTest {
     }
   }
 
-  void check_all_types(const Problem& problem) {
-    check(DataType::kFloat, problem, 4e-3F);
+  void check_halves(const Problem& problem) {
     check(DataType::kFloat16, problem, 4e-3F);
     check(DataType::kBfloat16, problem, 3e-2F);
   }
+  void check_all_types(const Problem& problem) {
+    check(DataType::kFloat, problem, 4e-3F);
+    check_halves(problem);
+  }
+
+  std::set<std::string> used_;  // kernels
 };
 
 // 12 heads of 16 images are many blocks of many queries; one image's are few, whose warps share the keys.
@@ -177,6 +212,30 @@ TEST_F(Attention, SizesThatFillNoBlockAreExact) {
   check_all_types({batch, 8, 70, 33, 32, {batch, 1, 1, 33}});
   check_all_types({batch, 8, 70, 136, 128, {batch, 8, 70, 136}});
   check_all_types({2, 3, 9, 11, 48, {2, 1, 1, 11}});
+}
+
+// A head of each size, and sizes between them, whose rows end with zeros; few queries and many of them.
+TEST_F(Attention, TilesServeEveryHeadWithoutAMask) {
+  for (const int head : {4, 20, 24, 32, 36, 40, 56, 64, 80, 96, 128}) {
+    check_halves({2, 3, 9, 11, head});
+    check_halves({1, 5, small_sizes() ? 40 : 130, small_sizes() ? 130 : 333, head});
+    if (small_sizes()) continue;
+    check_halves({1, 17, 70, 200, head});
+    if (head <= 40) check_halves({9, 16, 100, 129, head});  // 144 blocks of 128 queries
+  }
+  if (small_sizes() || device_ == nullptr) return;
+  for (const char* kernel : {"f16_24_1x4x1", "f16_24_2x4x1", "f16_24_1x1x4", "f16_32_1x4x1", "f16_40_2x4x1",
+                             "f16_64_1x4x1", "f16_80_1x1x4", "bf16_128_1x4x1"})
+    EXPECT_TRUE(used_.contains(std::string("attention_") + kernel)) << kernel;
+}
+
+TEST_F(Attention, CausalQueriesSeeTheKeysBeforeThem) {
+  const int many = small_sizes() ? 2 : 17;
+  for (const int head : {20, 40, 64, 128}) {
+    check_halves({.batch = 1, .heads = 2, .queries = 77, .keys = 77, .head_size = head, .causal = true});
+    check_halves({.batch = 2, .heads = 3, .queries = 20, .keys = 150, .head_size = head, .causal = true});
+    check_halves({.batch = many, .heads = 8, .queries = 130, .keys = 200, .head_size = head, .causal = true});
+  }
 }
 
 }  // namespace

@@ -3,24 +3,54 @@
 #include <algorithm>
 #include <array>
 #include <span>
+#include <string_view>
 
 #include "base/format.h"
 #include "ep/cuda/compute/kernel_library.h"
+#include "ep/cuda/ops/attention/tile.h"
 
 namespace tenon::cuda {
 
 namespace {
 
 constexpr unsigned kThreads = 128;
+constexpr int64_t kMostHeads = 65535;  // of a grid
 
-// The size of heads that a kernel has, the smallest that is large enough; 0: none is.
+// The smallest size that is large enough; 0: none is.
+int32_t fitting(std::span<const int32_t> sizes, int32_t head) {
+  const auto found = std::find_if(sizes.begin(), sizes.end(), [&](int32_t size) { return size >= head; });
+  return found != sizes.end() ? *found : 0;
+}
+
+// The size of heads that a kernel of attention.cu has.
 int32_t kernel_head(DataType type, int32_t head) {
   constexpr std::array<int32_t, 3> kFloatSizes = {32, 64, 128};
   constexpr std::array<int32_t, 7> kHalfSizes = {32, 48, 64, 80, 96, 128, 160};
-  const std::span<const int32_t> sizes =
-      type == DataType::kFloat ? std::span<const int32_t>(kFloatSizes) : std::span<const int32_t>(kHalfSizes);
-  const auto found = std::find_if(sizes.begin(), sizes.end(), [&](int32_t size) { return size >= head; });
-  return found != sizes.end() ? *found : 0;
+  return type == DataType::kFloat ? fitting(kFloatSizes, head) : fitting(kHalfSizes, head);
+}
+
+int64_t blocks_of(const AttentionParams& p, int queries) {
+  return (int64_t{p.queries} + queries - 1) / queries * p.batch * p.heads;
+}
+
+// The kernel of attention_tiles.cu; with a head of 0 there is none.
+AttentionTile choose_tile(const AttentionParams& p, int processors) {
+  // Heads of up to 24 elements are copied 8 bytes at a time, others 16.
+  constexpr std::array<int32_t, 6> kSizes = {24, 32, 40, 64, 80, 128};
+  constexpr int kNarrow = 24, kMostShared = 80, kMostTall = 40;
+  AttentionTile tile{.head = fitting(kSizes, p.head_size)};
+  if (p.half_vectors != 0 && tile.head != kNarrow) tile.head = 0;
+  // Few blocks of many queries would leave the device idle: then the warps of a block share the keys.
+  if (tile.head <= kMostShared && 4 * blocks_of(p, tile.queries()) <= processors) {
+    tile.query_warps = 1;
+    tile.key_warps = 4;
+  } else if (tile.head == kNarrow || tile.head == kMostTall) {
+    // Many queries: a warp reads keys and values for 32 of them at once.
+    AttentionTile tall = tile;
+    tall.tiles = 2;
+    if (blocks_of(p, tall.queries()) >= processors) tile = tall;
+  }
+  return tile;
 }
 
 }  // namespace
@@ -56,15 +86,28 @@ Status AttentionOp::prepare(const PrepareContext& context) {
   const int32_t head = params_.head_size == params_.value_size ? kernel_head(type_, params_.head_size) : 0;
   const int64_t heads = static_cast<int64_t>(params_.batch) * params_.heads;
   unsigned shared_bytes = 0;
-  if (head != 0 && aligned && heads <= 65535) {
+  std::string_view module = "attention";
+  const bool tiled = type_ != DataType::kFloat && tensors_.mask == kNoTensor && params_.scale > 0 && aligned &&
+                     params_.head_size == params_.value_size && heads <= kMostHeads;
+  const AttentionTile tile = tiled ? choose_tile(params_, context.device->multiprocessors()) : AttentionTile();
+  if (tile.head != 0) {
+    module = "attention_tiles";
+    name_ =
+        format("attention_{}_{}_{}x{}x{}", kernel_type(type_), tile.head, tile.tiles, tile.query_warps, tile.key_warps);
+    shared_bytes = static_cast<unsigned>(tile.shared_bytes());
+    shape_ = {.grid_x = static_cast<unsigned>((params_.queries + tile.queries() - 1) / tile.queries()),
+              .grid_y = static_cast<unsigned>(heads),
+              .block_x = static_cast<unsigned>(tile.threads()),
+              .shared_bytes = shared_bytes};
+  } else if (head != 0 && aligned && heads <= kMostHeads) {
     // Few blocks of many queries would leave the device idle: then the warps of a block share the keys.
-    const bool few = (params_.queries + 63) / 64 * heads < context.device->multiprocessors() && head <= 64;
+    const bool few = 3 * blocks_of(params_, 64) < context.device->multiprocessors() && head <= 64;
     const int key_warps = few ? 4 : 1, queries = few ? 16 : 64;
     const int keys = few ? 128 : head * size <= 128 ? 64 : 32, buffers = few ? 1 : 2;
-    const int tile = (queries + 2 * buffers * keys) * (head * static_cast<int>(size) + 16) +
-                     buffers * queries * (keys * static_cast<int>(size) + 16);
+    const int tensors = (queries + 2 * buffers * keys) * (head * static_cast<int>(size) + 16) +
+                        buffers * queries * (keys * static_cast<int>(size) + 16);
     const int join = few ? key_warps * 16 * (head + 4) * 4 : 0;
-    shared_bytes = static_cast<unsigned>(std::max(tile, join));
+    shared_bytes = static_cast<unsigned>(std::max(tensors, join));
     const bool tf32 = type_ == DataType::kFloat && context.tf32;
     name_ = format("attention_{}_{}_{}", tf32 ? "tf32" : kernel_type(type_), head, key_warps);
     shape_ = {.grid_x = static_cast<unsigned>((params_.queries + queries - 1) / queries),
@@ -75,7 +118,7 @@ Status AttentionOp::prepare(const PrepareContext& context) {
     name_ = format("attention_plain_{}", kernel_type(type_));
     shape_ = {.grid_x = static_cast<unsigned>((heads * params_.queries + 3) / 4), .block_x = kThreads};
   }
-  TENON_TRY_ASSIGN(function_, context.kernels->find("attention", name_, shared_bytes));
+  TENON_TRY_ASSIGN(function_, context.kernels->find(module, name_, shared_bytes));
   return Status();
 }
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 #include <iterator>
+#include <limits>
 #include <utility>
 
 #include "base/format.h"
@@ -15,20 +16,43 @@ namespace tenon::cuda {
 
 namespace {
 
-// The tiles of conv/gemm.cuh.
+// The tiles of conv/gemm.cuh, then those of conv/hopper.cuh, which are a warpgroup's products.
 struct Tile {
-  int rows, columns, threads, depth_bytes;
+  int rows, columns, threads, depth_bytes, stages = 4;
+  bool group = false;
+
+  // Of a step of the depth on one processor: its products and its reads, in some unit.
+  constexpr double step_cost() const {
+    constexpr double kRead = 32, kGroup = 0.5;
+    return depth_bytes * (rows * columns * (group ? kGroup : 1) + kRead * (rows + columns));
+  }
 };
-constexpr std::array kTiles = {Tile{128, 128, 256, 64}, Tile{128, 64, 128, 64}, Tile{64, 128, 128, 64},
-                               Tile{64, 64, 128, 128},  Tile{64, 32, 128, 128}, Tile{32, 64, 128, 128},
-                               Tile{32, 32, 128, 128}};
-constexpr int kStages = 4;
+constexpr std::array kTiles = {Tile{128, 128, 256, 64},
+                               Tile{128, 64, 128, 64},
+                               Tile{64, 128, 128, 64},
+                               Tile{64, 64, 128, 128},
+                               Tile{64, 32, 128, 128},
+                               Tile{32, 64, 128, 128},
+                               Tile{32, 32, 128, 128},
+                               Tile{64, 64, 128, 128, 6, true},
+                               Tile{64, 80, 128, 128, 6, true},
+                               Tile{128, 80, 256, 128, 6, true},
+                               Tile{128, 128, 256, 128, 4, true},
+                               Tile{128, 160, 256, 128, 5, true}};
 constexpr size_t kDefaultTile = 3;
+// Tiles that are expected to take this many times as long as the best are not tried.
+constexpr double kFarFromBest = 2.5;
 constexpr std::array<unsigned, 4> kSplits = {1, 2, 4, 8};
 
 unsigned shared_bytes(const Tile& tile) {
+  constexpr int kGroupAlignment = 1024;
   return static_cast<unsigned>(
-      std::max(kStages * (tile.rows + tile.columns) * tile.depth_bytes, tile.rows * (tile.columns + 8) * 4));
+      std::max(tile.stages * (tile.rows + tile.columns) * tile.depth_bytes, tile.rows * (tile.columns + 8) * 4) +
+      (tile.group ? kGroupAlignment : 0));
+}
+
+std::string tile_text(const Tile& tile, unsigned splits) {
+  return format("{} {}x{} splits {}", tile.group ? "group" : "tile", tile.rows, tile.columns, splits);
 }
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -124,6 +148,11 @@ bool ConvOp::has_tensor_core_form() const {
   return params_.group == 1 && params_.in_c * static_cast<int>(data_type_size(type_)) % 16 == 0;
 }
 
+// Warpgroups' products are machine code for one compute capability.
+bool ConvOp::has_group_form(const PrepareContext& context) const {
+  return has_tensor_core_form() && type_ != DataType::kFloat && context.device->compute_capability() == 90;
+}
+
 bool ConvOp::has_blas_form() const {
   if (!is_product() || (tensors_.bias != kNoTensor && tensors_.bias_typed == kNoTensor)) return false;
   if (epilogue_.activation == Activation::kNone) return true;
@@ -174,16 +203,16 @@ bool ConvOp::exact(const PrepareContext& context) const {
 Result<ConvOp::Choice> ConvOp::tile_choice(const PrepareContext& context, size_t index, unsigned splits) const {
   const Tile& tile = kTiles[index];
   const std::string type(type_ != DataType::kFloat || exact(context) ? kernel_type(type_) : "tf32");
-  const std::string module = "conv_" + type;
-  Choice choice{.text = format("tile {}x{} splits {}", tile.rows, tile.columns, splits)};
+  const std::string module = "conv_" + (tile.group ? "hopper" : type);
+  Choice choice{.text = tile_text(tile, splits)};
   choice.shape = {.grid_x = blocks_for(params_.pixels, tile.rows),
                   .grid_y = blocks_for(params_.channels, tile.columns),
                   .grid_z = splits,
                   .block_x = static_cast<unsigned>(tile.threads),
                   .shared_bytes = shared_bytes(tile)};
   choice.splits = splits;
-  TENON_TRY_ASSIGN(choice.function, context.kernels->find(module, format("{}_{}x{}", module, tile.rows, tile.columns),
-                                                          choice.shape.shared_bytes));
+  const std::string name = format("{}{}_{}x{}", tile.group ? "conv_hopper_" : "conv_", type, tile.rows, tile.columns);
+  TENON_TRY_ASSIGN(choice.function, context.kernels->find(module, name, choice.shape.shared_bytes));
   return choice;
 }
 
@@ -228,28 +257,51 @@ void ConvOp::describe_conv(const PrepareContext& context, int only) {
   cudnn_ = conv.ok() ? *std::move(conv) : nullptr;
 }
 
-Result<std::vector<ConvOp::Choice>> ConvOp::choices(const PrepareContext& context) {
+std::vector<std::pair<size_t, unsigned>> ConvOp::likely_tiles(const PrepareContext& context,
+                                                              double far_from_best) const {
+  if (!has_tensor_core_form()) return {};
+  struct Candidate {
+    size_t tile;
+    unsigned splits;
+    double cost;
+  };
+  const auto processors = static_cast<int64_t>(context.device->multiprocessors());
+  const bool clusters = context.device->compute_capability() >= 90;
+  std::vector<Candidate> candidates;
+  double best = 0;
+  for (size_t t = 0; t < kTiles.size(); ++t) {
+    const Tile& tile = kTiles[t];
+    if (tile.group && !has_group_form(context)) continue;
+    const int64_t blocks = ceil_div(params_.pixels, tile.rows) * ceil_div(params_.channels, tile.columns);
+    const int64_t steps = ceil_div(params_.depth * static_cast<int64_t>(data_type_size(type_)), tile.depth_bytes);
+    for (unsigned splits : kSplits) {
+      // More blocks than two rounds of the device gain nothing by a split, and a block needs some depth.
+      if (splits > 1 && (!clusters || blocks * splits > 2 * processors || steps < 2 * splits)) continue;
+      const double cost =
+          static_cast<double>(ceil_div(blocks * splits, processors) * ceil_div(steps, splits)) * tile.step_cost();
+      candidates.push_back({t, splits, cost});
+      best = candidates.size() == 1 ? cost : std::min(best, cost);
+    }
+  }
+  std::stable_sort(candidates.begin(), candidates.end(),
+                   [](const Candidate& a, const Candidate& b) { return a.cost < b.cost; });
+  std::vector<std::pair<size_t, unsigned>> likely;
+  for (const Candidate& one : candidates)
+    if (one.tile == kDefaultTile || one.cost <= best * far_from_best) likely.emplace_back(one.tile, one.splits);
+  return likely;
+}
+
+Result<std::vector<ConvOp::Choice>> ConvOp::choices(const PrepareContext& context, double far_from_best) {
   describe_split(context);
   describe_product(context);
-  describe_conv(context, -1);
+  if (!has_group_form(context) || measures_cudnn(*context.device, type_)) describe_conv(context, -1);
   std::vector<Choice> choices;
   if (split_ != nullptr && split_->find_algorithms().ok()) {
     for (size_t i = 0; i < split_->algorithms(); ++i) choices.push_back(split_choice(i));
   }
-  if (has_tensor_core_form()) {
-    const auto processors = static_cast<int64_t>(context.device->multiprocessors());
-    const bool clusters = context.device->compute_capability() >= 90;
-    for (size_t t = 0; t < kTiles.size(); ++t) {
-      const int64_t blocks = ceil_div(params_.pixels, kTiles[t].rows) * ceil_div(params_.channels, kTiles[t].columns);
-      const int64_t steps =
-          ceil_div(params_.depth * static_cast<int64_t>(data_type_size(type_)), kTiles[t].depth_bytes);
-      for (unsigned splits : kSplits) {
-        // More blocks than two rounds of the device gain nothing by a split, and a block needs some depth.
-        if (splits > 1 && (!clusters || blocks * splits > 2 * processors || steps < 2 * splits)) continue;
-        TENON_TRY_ASSIGN(Choice choice, tile_choice(context, t, splits));
-        choices.push_back(std::move(choice));
-      }
-    }
+  for (const auto& [tile, splits] : likely_tiles(context, far_from_best)) {
+    TENON_TRY_ASSIGN(Choice choice, tile_choice(context, tile, splits));
+    choices.push_back(std::move(choice));
   }
   if (product_ != nullptr && product_->find_algorithms().ok()) {
     TENON_TRY_ASSIGN(const CUfunction activate, activate_function(context));
@@ -269,12 +321,12 @@ Result<std::vector<ConvOp::Choice>> ConvOp::choices(const PrepareContext& contex
     TENON_TRY_ASSIGN(Choice choice, plain_choice(context));
     choices.push_back(std::move(choice));
   }
-  // The first of each library, whose own order is a guess of what is fast, and our usual tile; then the rest.
-  auto likely = [split = false, blas = false, cudnn = false](const Choice& choice) mutable {
+  // The first of each library, whose own order is a guess of what is fast, and two of our tiles; then the rest.
+  auto likely = [split = false, blas = false, cudnn = false, tiles = 2](const Choice& choice) mutable {
     if (choice.split_f16) return !std::exchange(split, true);
     if (choice.blas) return !std::exchange(blas, true);
     if (choice.cudnn >= 0) return !std::exchange(cudnn, true);
-    return choice.text == format("tile {}x{} splits 1", kTiles[kDefaultTile].rows, kTiles[kDefaultTile].columns);
+    return tiles-- > 0;
   };
   std::vector<Choice> ordered, rest;
   for (Choice& choice : choices) (likely(choice) ? ordered : rest).push_back(std::move(choice));
@@ -313,7 +365,7 @@ Result<std::optional<ConvOp::Choice>> ConvOp::remembered(const PrepareContext& c
   if (!has_tensor_core_form()) return std::optional<Choice>();
   for (size_t t = 0; t < kTiles.size(); ++t)
     for (unsigned splits : kSplits) {
-      if (text != format("tile {}x{} splits {}", kTiles[t].rows, kTiles[t].columns, splits)) continue;
+      if (text != tile_text(kTiles[t], splits) || (kTiles[t].group && !has_group_form(context))) continue;
       TENON_TRY_ASSIGN(Choice choice, tile_choice(context, t, splits));
       return std::optional(std::move(choice));
     }
@@ -352,7 +404,7 @@ Status ConvOp::prepare(const PrepareContext& context) {
       return Status();
     }
   }
-  TENON_TRY_ASSIGN(std::vector<Choice> all, choices(context));
+  TENON_TRY_ASSIGN(std::vector<Choice> all, choices(context, kFarFromBest));
   // With TF32, f16 parts are there for the precision.
   if (context.tf32 &&
       std::any_of(all.begin(), all.end(), [](const Choice& choice) { return choice.split_f16.has_value(); }))
@@ -412,7 +464,7 @@ Result<ConvOp::Choice> ConvOp::fastest(const PrepareContext& context, std::vecto
 }
 
 Result<std::vector<std::string>> ConvOp::choice_texts(const PrepareContext& context) {
-  TENON_TRY_ASSIGN(const std::vector<Choice> all, choices(context));
+  TENON_TRY_ASSIGN(const std::vector<Choice> all, choices(context, std::numeric_limits<double>::infinity()));
   std::vector<std::string> texts = {"plain"};
   for (const Choice& choice : all) texts.push_back(choice.text);
   return texts;

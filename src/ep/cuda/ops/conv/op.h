@@ -6,6 +6,8 @@
 
 #include <memory>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "ep/cuda/compute/activation.h"
 #include "ep/cuda/compute/blas.h"
@@ -64,7 +66,8 @@ class ConvOp final : public DeviceOp {
 
  private:
   struct Choice {
-    std::string text;  // "tile 64x64 splits 2", "blas <hex>", "split_f16 <hex>", "cudnn 1", "plain"
+    std::string
+        text;  // "tile 64x64 splits 2", "group 64x80 splits 2", "blas <hex>", "split_f16 <hex>", "cudnn 1", "plain"
     CUfunction function = nullptr;
     LaunchShape shape;
     unsigned splits = 1;
@@ -84,6 +87,7 @@ class ConvOp final : public DeviceOp {
   Result<CUfunction> activate_function(const PrepareContext& context) const;
   bool is_product() const;
   bool has_tensor_core_form() const;
+  bool has_group_form(const PrepareContext& context) const;
   bool has_blas_form() const;
   bool has_split_form() const { return tensors_.parts != kNoTensor; }
   SplitProblem split_problem() const;
@@ -93,7 +97,10 @@ class ConvOp final : public DeviceOp {
   void describe_product(const PrepareContext& context);
   void describe_split(const PrepareContext& context);
   void describe_conv(const PrepareContext& context, int only);
-  Result<std::vector<Choice>> choices(const PrepareContext& context);
+  // `far_from_best`: tiles that a rough model expects to take so many times as long as the best are left out.
+  Result<std::vector<Choice>> choices(const PrepareContext& context, double far_from_best);
+  // Tiles, by number, and splits, what is expected to be fastest first.
+  std::vector<std::pair<size_t, unsigned>> likely_tiles(const PrepareContext& context, double far_from_best) const;
   Result<Choice> tile_choice(const PrepareContext& context, size_t tile, unsigned splits) const;
   Choice split_choice(size_t index) const;
   Result<Choice> choice_unmeasured(const PrepareContext& context);

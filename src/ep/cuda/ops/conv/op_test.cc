@@ -190,6 +190,8 @@ TEST_F(ConvChoices, ConvolutionsAgree) {
   check_all_types({1, 30, 31, 8, 64, 7, 2, 3, {.activation = Activation::kRelu}, true, false});
   check_all_types({1, 14, 14, 512, 128, 3, 2, 1, {}, false, false});
   check_all_types({1, 7, 7, 64, 64, 1, 2, 0, {.activation = Activation::kSilu, .residual_after = true}, true, true});
+  // Deep enough for each number of splits, and columns that the wide tiles do not fill.
+  check_all_types({1, 13, 12, 168, 248, 3, 1, 1, {.activation = Activation::kSilu}, true, true});
 }
 
 // Bounds of an activation are no value for a NaN, whatever computes it: kernels, cuBLASLt or cuDNN.
