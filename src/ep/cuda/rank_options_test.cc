@@ -14,7 +14,7 @@ using ::testing::HasSubstr;
 using Texts = std::vector<std::pair<std::string, std::string>>;
 
 // What the environment has besides the test's own is taken away, and nothing is left of that.
-class Ranks : public ::testing::Test {
+class OptionsOfRanks : public ::testing::Test {
  protected:
   void SetUp() override { clear(); }
   void TearDown() override { clear(); }
@@ -36,7 +36,7 @@ class Ranks : public ::testing::Test {
   }
 };
 
-TEST_F(Ranks, WithoutAWordThereIsOne) {
+TEST_F(OptionsOfRanks, WithoutAWordThereIsOne) {
   const auto ranks = read({}, {});
   ASSERT_THAT(ranks, is_ok());
   EXPECT_FALSE(ranks->given);
@@ -44,7 +44,7 @@ TEST_F(Ranks, WithoutAWordThereIsOne) {
   EXPECT_EQ(read({}, {{"ep.cuda.collective_world_size", "1"}})->given, true);
 }
 
-TEST_F(Ranks, ComeFromTheOptions) {
+TEST_F(OptionsOfRanks, ComeFromTheOptions) {
   const auto ranks = read({}, {{"ep.cuda.collective_rank", "1"},
                                {"ep.cuda.collective_world_size", "4"},
                                {"ep.cuda.collective_rendezvous", "/tmp/place"},
@@ -55,7 +55,7 @@ TEST_F(Ranks, ComeFromTheOptions) {
   EXPECT_EQ(ranks->timeout_ms, 1500);
 }
 
-TEST_F(Ranks, ComeFromLaunchers) {
+TEST_F(OptionsOfRanks, ComeFromLaunchers) {
   const auto torchrun = read({{"RANK", "2"},
                               {"WORLD_SIZE", "3"},
                               {"LOCAL_RANK", "0"},
@@ -76,7 +76,7 @@ TEST_F(Ranks, ComeFromLaunchers) {
             "::1:7");
 }
 
-TEST_F(Ranks, OptionsOutweighTheEnvironment) {
+TEST_F(OptionsOfRanks, OptionsOutweighTheEnvironment) {
   const Texts launched = {{"RANK", "2"}, {"WORLD_SIZE", "3"}};
   EXPECT_EQ(read(launched, {{"ep.cuda.collective_world_size", "1"}, {"ep.cuda.collective_rank", "0"}})->who(),
             "rank 0 of 1");
@@ -84,7 +84,7 @@ TEST_F(Ranks, OptionsOutweighTheEnvironment) {
   EXPECT_EQ(read(launched, {{"ep.cuda.collective_rendezvous", "host:1"}})->meeting_place, "host:1");
 }
 
-TEST_F(Ranks, ContradictionsNameTheirValues) {
+TEST_F(OptionsOfRanks, ContradictionsNameTheirValues) {
   EXPECT_THAT(read({}, {{"ep.cuda.collective_rank", "1"}}),
               has_status(StatusCode::kInvalidArgument, HasSubstr("without \"collective_world_size\"")));
   EXPECT_THAT(read({}, {{"ep.cuda.collective_world_size", "2"}}),
@@ -97,7 +97,7 @@ TEST_F(Ranks, ContradictionsNameTheirValues) {
 }
 
 // A launcher's variables are no business of a model without collectives.
-TEST_F(Ranks, WhatIsWrongWithTheEnvironmentIsKept) {
+TEST_F(OptionsOfRanks, WhatIsWrongWithTheEnvironmentIsKept) {
   for (const Texts& wrong : {Texts{{"RANK", "3"}, {"WORLD_SIZE", "3"}}, Texts{{"RANK", "a"}, {"WORLD_SIZE", "3"}}}) {
     const auto ranks = read(wrong, {});
     ASSERT_THAT(ranks, is_ok());

@@ -1,13 +1,27 @@
 #include "ep/cuda/driver/nccl.h"
 
+#include <iterator>
+
+#include "base/env.h"
+#include "base/system.h"
 #include "ep/cuda/driver/shared_library.h"
 
 namespace tenon::cuda {
 
 namespace {
 
+// NCCL has no other way to be told, and looks when the first communicator is made.
+void set_unless_set(const char* name, const char* value) {
+  if (launcher_value(name).empty()) set_environment_variable(name, value);
+}
+
 Result<Nccl> load() {
   TENON_TRY_ASSIGN(const SharedLibrary library, SharedLibrary::open(LibraryKind::kNccl));
+  // Of ranks in one process NCCL would read the others' tensors where they lie, but another device has no access to the
+  // memory of a pool.
+  set_unless_set("NCCL_P2P_DIRECT_DISABLE", "1");
+  // Registering the tensors of a captured operation takes all ranks, and a rank captures when its own bindings change.
+  set_unless_set("NCCL_GRAPH_REGISTER", "0");
   Nccl table;
   // First: an old library lacks other functions, and then its version is what to say.
   TENON_TRY(library.find("ncclGetVersion", &table.GetVersion));
