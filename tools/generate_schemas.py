@@ -1,5 +1,6 @@
 """Writes src/graph/schema_table.inc: every operator of ai.onnx, ai.onnx.ml and ai.onnx.preview, from the pinned onnx
-package, and of com.microsoft, from the pinned onnxruntime package.
+package, and of com.microsoft, from the pinned onnxruntime package. The collective operators of com.microsoft are missing
+there, because the package is built without NCCL; collective_schemas() has them.
 
     python tools/generate_schemas.py          writes the file
     python tools/generate_schemas.py --check  exits with 1 if the file differs
@@ -148,11 +149,28 @@ def has_body(schema):
     return any(getattr(schema, name, False) for name in ("has_function", "has_context_dependent_function"))
 
 
+def collective_schemas():
+    """What ONNX Runtime registers where it is built with NCCL (onnxruntime/core/graph/contrib_ops/collective_defs.cc)."""
+    schema = onnx.defs.OpSchema
+    floats = ["tensor(float16)", "tensor(float)", "tensor(double)"]
+    moved = [*floats, "tensor(int64)", "tensor(bool)"]
+
+    def collective(name, types, **integers):
+        tensors = [schema.FormalParameter(what, "T", param_option=schema.FormalParameterOption.Variadic)
+                   for what in ("input", "output")]
+        return schema(name, CONTRIB_DOMAIN, 1, inputs=tensors[:1], outputs=tensors[1:], type_constraints=[("T", types, "")],
+                      attributes=[schema.Attribute(key, onnx.helper.make_attribute(key, value)) for key, value in integers.items()])
+
+    return [collective("AllReduce", floats), collective("AllGather", moved, axis=1, group_size=1),
+            collective("AllToAll", moved, group_size=1)]
+
+
 def all_schemas():
     schemas = [s for s in onnx.defs.get_all_schemas_with_history() if s.domain in DOMAINS]
     schemas += [s for s in onnxruntime_state.get_all_operator_schema()
                 if s.domain in (CONTRIB_DOMAIN, BLOCKED_DOMAIN) or (s.domain == "" and s.name in ORT_IN_ONNX)]
-    return schemas
+    known = {(s.domain, s.name) for s in schemas}
+    return schemas + [s for s in collective_schemas() if (s.domain, s.name) not in known]
 
 
 def table_text():

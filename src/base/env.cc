@@ -107,6 +107,11 @@ std::string environment_value(const std::string& name) {
   return "";
 }
 
+std::string launcher_value(const char* name) {
+  const char* const value = std::getenv(name);
+  return value != nullptr ? value : "";
+}
+
 std::string env_value(Env variable) { return value_of(kVariables[static_cast<size_t>(variable)]); }
 
 Result<int64_t> env_integer(Env variable, int64_t lowest, int64_t highest) {

@@ -4,6 +4,7 @@
 
 #include "ops/attributes.h"
 #include "ops/axes.h"
+#include "ops/collective.h"
 #include "ops/input_shapes.h"
 #include "ops/pool.h"
 
@@ -238,7 +239,10 @@ Status infer_skip_norm(Context& c) {
   return c.copy(0, 3);
 }
 
-constexpr Row kRows[] = {{"BifurcationDetector", &infer_bifurcation},
+constexpr Row kRows[] = {{"AllGather", &infer_collective},
+                         {"AllReduce", &infer_collective},
+                         {"AllToAll", &infer_collective},
+                         {"BifurcationDetector", &infer_bifurcation},
                          {"CropAndResize", &infer_crop},
                          {"DynamicTimeWarping", &infer_time_warping},
                          {"GroupQueryAttention", &infer_grouped_query},

@@ -56,7 +56,14 @@ Result<bool> CudaEp::is_concurrent_run_supported() {
 Status CudaEp::on_run_start(const OrtRunOptions* options) {
   // Else hosts would only say that an allocation fails.
   TENON_TRY(check_device(*session_->device()));
-  TENON_TRY_ASSIGN(const RunSettings settings, RunSettings::read(host(), options));
+  TENON_TRY_ASSIGN(RunSettings settings, RunSettings::read(host(), options));
+  if (const auto& ranks = session_->communicator(); ranks != nullptr && ranks->started()) {
+    settings.remark = ranks->remark();
+    if (settings.deadline.never()) {
+      settings.set_timeout(ranks->options().timeout_ms);
+      settings.timeout_name = "option collective_timeout_ms";
+    }
+  }
   TENON_TRY(session_->start_fences(options));
   begin_run(session_.get(), settings);
   session_->runs().start();
@@ -69,6 +76,8 @@ Status CudaEp::on_run_end(const OrtRunOptions*, bool sync_stream) {
   Status failure = session_->runs().end(sync_stream);
   if (failure.ok()) failure = std::move(fences);
   end_run(session_.get());
+  if (const auto& ranks = session_->communicator(); ranks != nullptr && failure.code() == StatusCode::kTimeout)
+    ranks->give_up(failure.message());
   session_->device_memory()->collect();
   session_->memory()->collect();
   return failure;

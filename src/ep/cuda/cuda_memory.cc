@@ -63,40 +63,38 @@ class PinnedSource final : public plugin::ScratchSource {
   const Release release_;
 };
 
-// The devices that this process has open, by driver and ordinal.
-using OpenDevices = std::map<std::pair<const CudaDriver*, int>, std::weak_ptr<CudaMemory>>;
-Guarded<OpenDevices>& open_devices() {
-  static Guarded<OpenDevices> all;
-  return all;
+// The device of this process, if it is open: locked while it is opened, which takes a fraction of a second.
+using OpenDevice = Guarded<std::weak_ptr<CudaMemory>>;
+OpenDevice& open_device(const CudaDriver& driver, int ordinal) {
+  static Guarded<std::map<std::pair<const CudaDriver*, int>, OpenDevice>> all;
+  return (*all.lock())[{&driver, ordinal}];  // which stays where it is
 }
 
 }  // namespace
 
 Result<std::shared_ptr<CudaMemory>> CudaMemory::of(const CudaDriver& driver, int ordinal) {
-  auto known = open_devices().lock();
-  std::weak_ptr<CudaMemory>& slot = (*known)[{&driver, ordinal}];
-  if (auto memory = slot.lock()) return memory;
-  TENON_TRY_ASSIGN(auto memory, open_device(driver, ordinal, nullptr));
-  slot = memory;
+  auto known = open_device(driver, ordinal).lock();
+  if (auto memory = known->lock()) return memory;
+  TENON_TRY_ASSIGN(auto memory, open_new(driver, ordinal, nullptr));
+  *known = memory;
   return memory;
 }
 
 Result<std::shared_ptr<CudaMemory>> CudaMemory::in_graphics(const CudaDriver& driver, int ordinal,
                                                             const CUctxCigParam& graphics) {
-  auto known = open_devices().lock();
-  std::weak_ptr<CudaMemory>& slot = (*known)[{&driver, ordinal}];
+  auto known = open_device(driver, ordinal).lock();
   TENON_INVALID_IF(
-      !slot.expired(),
+      !known->expired(),
       "CUDA device {} is in use already, in a context of its own; graphics interop begins before the first "
       "session, stream, importer and allocation on it.",
       ordinal);
-  TENON_TRY_ASSIGN(auto memory, open_device(driver, ordinal, &graphics));
-  slot = memory;
+  TENON_TRY_ASSIGN(auto memory, open_new(driver, ordinal, &graphics));
+  *known = memory;
   return memory;
 }
 
-Result<std::shared_ptr<CudaMemory>> CudaMemory::open_device(const CudaDriver& driver, int ordinal,
-                                                            const CUctxCigParam* graphics) {
+Result<std::shared_ptr<CudaMemory>> CudaMemory::open_new(const CudaDriver& driver, int ordinal,
+                                                         const CUctxCigParam* graphics) {
   TENON_TRY_ASSIGN(auto device, CudaDevice::open(driver, ordinal, graphics));
   std::shared_ptr<CudaMemory> memory(new CudaMemory(std::move(device)));
   TENON_TRY(memory->open());

@@ -75,8 +75,8 @@ class CudaMemory {
 
  private:
   explicit CudaMemory(std::shared_ptr<CudaDevice> device) : device_(std::move(device)) {}
-  static Result<std::shared_ptr<CudaMemory>> open_device(const CudaDriver& driver, int ordinal,
-                                                         const CUctxCigParam* graphics);
+  static Result<std::shared_ptr<CudaMemory>> open_new(const CudaDriver& driver, int ordinal,
+                                                      const CUctxCigParam* graphics);
   Status open();
   Status try_allocate(size_t size_bytes, CUstream stream, CUdeviceptr* out);
   // Returns when all streams are idle, at once when one waits for another API, and after a while in any case.

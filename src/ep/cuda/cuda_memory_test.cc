@@ -55,6 +55,41 @@ TEST_F(CudaMemoryTest, OneDeviceIsSharedByWhoeverOpensIt) {
   EXPECT_THAT(CudaMemory::of(fake::driver(), 7), has_status(StatusCode::kDeviceError, HasSubstr("cuDeviceGet")));
 }
 
+std::atomic<bool> opening{false}, may_open{false};
+
+// The driver's function, which takes a while on the second device.
+CUresult CUDAAPI slow_retain(CUcontext* context, CUdevice device) {
+  for (opening = device == 1; device == 1 && !may_open;) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  return fake::driver().DevicePrimaryCtxRetain(context, device);
+}
+
+// A context takes a fraction of a second, in which sessions on other devices go on.
+TEST_F(CudaMemoryTest, OpeningADeviceHoldsUpNoOther) {
+  fake::configure({.devices = 2});
+  static CudaDriver slow = fake::driver();
+  slow.DevicePrimaryCtxRetain = &slow_retain;
+  const auto first = CudaMemory::of(slow, 0).value();
+  std::shared_ptr<CudaMemory> second;
+  std::thread other([&] { second = CudaMemory::of(slow, 1).value(); });
+  while (!opening) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_EQ(CudaMemory::of(slow, 0).value(), first);
+  EXPECT_EQ(second, nullptr);
+  may_open = true;
+  other.join();
+  EXPECT_EQ(CudaMemory::of(slow, 1).value(), second);
+}
+
+// The event between them is of the device that records it.
+TEST_F(CudaMemoryTest, AStreamWaitsForAnotherDevicesStream) {
+  fake::configure({.devices = 2});
+  const auto other = CudaMemory::of(fake::driver(), 1).value();
+  const auto here = make_stream(), there = CudaStream::create(other->device()).value();
+  EXPECT_THAT(here->wait_for(*there), is_ok());
+  EXPECT_THAT(there->wait_for(*here), is_ok());
+  EXPECT_THAT(here->synchronize(), is_ok());
+  EXPECT_THAT(there->synchronize(), is_ok());
+}
+
 // A device whose last user goes is closed, also when that user has just queued something.
 TEST_F(CudaMemoryTest, TheEndWaitsForWorkThatEndsByItself) {
   const int64_t closed = fake::calls("cuMemPoolDestroy");

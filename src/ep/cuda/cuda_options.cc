@@ -28,6 +28,10 @@ constexpr plugin::OptionRow kRows[] = {
     {"algorithm_cache", OptionKind::kText, ""},
     {"load_timeout_ms", OptionKind::kInteger, "10000", "", 0, INT32_MAX},
     {"tune_budget_ms", OptionKind::kInteger, "1000", "", 0, INT32_MAX},
+    {"collective_rank", OptionKind::kInteger, "0", "", 0, INT32_MAX},
+    {"collective_world_size", OptionKind::kInteger, "1", "", 1, INT32_MAX},
+    {"collective_rendezvous", OptionKind::kText, ""},
+    {"collective_timeout_ms", OptionKind::kInteger, "300000", "", 0, INT32_MAX},
     // From here on: of ONNX Runtime's CUDA EPs, with its defaults, and without an effect here.
     {"arena_extend_strategy", OptionKind::kChoice, "kNextPowerOfTwo", "kNextPowerOfTwo|kSameAsRequested"},
     {"cudnn_conv_use_max_workspace", OptionKind::kFlag, "1"},
@@ -148,6 +152,7 @@ Result<CudaOptions> CudaOptions::parse(std::span<const std::string_view> prefixe
   options.algorithm_cache = values.text("algorithm_cache");
   options.load_timeout_ms = values.integer("load_timeout_ms");
   options.tune_budget_ms = values.integer("tune_budget_ms");
+  TENON_TRY_ASSIGN(options.ranks, RankOptions::read(values));
   return options;
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "ep/cuda/rank_options.h"
 #include "ep/sdk/plugin_options.h"
 
 namespace tenon::cuda {
@@ -45,6 +46,8 @@ struct CudaOptions {
   int64_t load_timeout_ms = 10'000;
   // Of a session's measuring; 0: as long as it takes.
   int64_t tune_budget_ms = 1000;
+
+  RankOptions ranks;
 
   // For the session's log, a sentence each: options that are given and have no effect, and what else is not as written.
   std::vector<std::string> warnings;

@@ -135,11 +135,17 @@ bool CudaDataTransfer::can_copy(const MemorySpace& src, const MemorySpace& dst) 
 }
 
 Result<std::shared_ptr<CudaMemory>> CudaDataTransfer::memory_of(int ordinal) const {
-  auto opened = opened_.lock();
-  for (const auto& memory : *opened)
-    if (memory->device()->ordinal() == ordinal) return memory;
+  {
+    const auto opened = opened_.lock();
+    for (const auto& memory : *opened)
+      if (memory->device()->ordinal() == ordinal) return memory;
+  }
+  // Without the lock: copies of devices that are open need not wait for this one.
   TENON_TRY_ASSIGN(auto memory, CudaMemory::of(driver_, ordinal));
-  if (!memory->device()->in_graphics()) opened->push_back(memory);
+  if (!memory->device()->in_graphics()) {
+    auto opened = opened_.lock();
+    if (std::find(opened->begin(), opened->end(), memory) == opened->end()) opened->push_back(memory);
+  }
   return memory;
 }
 

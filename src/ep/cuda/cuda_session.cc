@@ -59,6 +59,10 @@ Result<std::shared_ptr<CudaSession>> CudaSession::create(const plugin::HostApi& 
   }
   session->device_memory_ = std::make_shared<SessionMemory>(session->memory_, wanted, session->unified_);
   session->scratch_ = std::make_unique<plugin::ScratchPool>(session->device_memory_, kKeptScratchBytes);
+  if (wanted.ranks.ranks > 1)
+    session->communicator_ = std::make_shared<Communicator>(
+        device, wanted.ranks,
+        [host, logger](const std::string& line) { host.log(logger, ORT_LOGGING_LEVEL_WARNING, line); });
   return session;
 }
 

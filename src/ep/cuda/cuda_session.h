@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 
+#include "ep/cuda/communicator.h"
 #include "ep/cuda/cuda_memory.h"
 #include "ep/cuda/cuda_options.h"
 #include "ep/cuda/session_fences.h"
@@ -43,6 +44,8 @@ class CudaSession {
   const std::shared_ptr<CudaMemory>& memory() const { return memory_; }
   const CudaOptions& options() const { return options_; }
   plugin::PluginRuns<CudaStream>& runs() { return runs_; }
+  // Null where the session is the only rank. It begins to meet the others when a region needs it.
+  const std::shared_ptr<Communicator>& communicator() const { return communicator_; }
   // Of a run that begins or ends on this thread.
   Status start_fences(const OrtRunOptions* options);
   Status end_fences() { return fences_.end(unified_ != nullptr ? unified_ : own_); }
@@ -93,6 +96,7 @@ class CudaSession {
   std::shared_ptr<CudaStream> own_;      // for calls that the host gives no stream
   plugin::PluginRuns<CudaStream> runs_;
   SessionFences fences_;
+  std::shared_ptr<Communicator> communicator_;
 };
 
 // Claims nodes and compiles regions; compute/ has the implementation.

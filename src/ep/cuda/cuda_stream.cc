@@ -113,9 +113,9 @@ Status CudaStream::synchronize() const {
     if (done.code() != StatusCode::kTimeout) return done;
     given_up_ = true;
     return timed_out(
-        "The work of the run is not done after {} ms (tenon.timeout_ms): it waits for a fence that nobody has "
-        "signalled, or takes longer.",
-        run.timeout_ms);
+        "The work of the run is not done after {} ms ({}): it waits for a fence that nobody has signalled, or takes "
+        "longer.{}",
+        run.timeout_ms, run.timeout_name, run.remark);
   }
   if (borrowed_) {
     TENON_TRY_ASSIGN(const auto event, mark());
@@ -133,8 +133,7 @@ Status CudaStream::synchronize(const Deadline& deadline) const {
 
 Status CudaStream::usable() const {
   if (!given_up_) return Status();
-  if (!idle())
-    return timed_out("The stream still runs what a run before has left behind at its deadline (tenon.timeout_ms).");
+  if (!idle()) return timed_out("The stream still runs what a run before has left behind at its deadline.");
   given_up_ = false;
   return Status();
 }
@@ -159,10 +158,11 @@ Status CudaStream::wait_for(const CudaStream& other) const {
     TENON_TRY_ASSIGN(const auto event, other.mark());
     return wait_for(*event);
   }
-  // A wait that is queued refers to the record before it, so that the event serves again at once.
+  // A wait that is queued refers to the record before it, so that the event serves again at once. It is of the device
+  // that records it; streams of any may wait for it.
   auto event = other.order_.lock();
   if (!event->has_value()) {
-    TENON_TRY_ASSIGN(CudaEvent made, CudaEvent::create(device_));
+    TENON_TRY_ASSIGN(CudaEvent made, CudaEvent::create(other.device_));
     event->emplace(std::move(made));
   }
   TENON_TRY(other.queue([&](CUstream stream) { return (*event)->record(stream); }));

@@ -43,12 +43,15 @@ Result<RunSettings> RunSettings::read(const plugin::HostApi& host, const OrtRunO
   TENON_TRY_ASSIGN(const int64_t graph, read_number("gpu_graph_id", entry("gpu_graph_id"), -1, 0));
   settings.graphs = graph != -1;
   constexpr const char* kTimeout = "tenon.timeout_ms";
-  TENON_TRY_ASSIGN(settings.timeout_ms, read_number(kTimeout, entry(kTimeout), 0, 0));
-  constexpr int64_t kNsAMs = 1'000'000;
-  if (settings.timeout_ms > 0)
-    settings.deadline =
-        Deadline::after(settings.timeout_ms > INT64_MAX / kNsAMs ? INT64_MAX : settings.timeout_ms * kNsAMs);
+  TENON_TRY_ASSIGN(const int64_t timeout_ms, read_number(kTimeout, entry(kTimeout), 0, 0));
+  settings.set_timeout(timeout_ms);
   return settings;
+}
+
+void RunSettings::set_timeout(int64_t ms) {
+  constexpr int64_t kNsAMs = 1'000'000;
+  timeout_ms = ms;
+  if (ms > 0) deadline = Deadline::after(ms > INT64_MAX / kNsAMs ? INT64_MAX : ms * kNsAMs);
 }
 
 void begin_run(const void* session, const RunSettings& settings) {

@@ -17,7 +17,10 @@ struct RunSettings {
   bool graphs = true;
   int64_t timeout_ms = 0;
   Deadline deadline = Deadline::after(-1);
+  const char* timeout_name = "tenon.timeout_ms";  // what the time comes from
+  const char* remark = "";                        // a sentence for a run that takes longer, with a space before it
 
+  void set_timeout(int64_t ms);  // from now on; 0: none
   // Counts from now. Errors: kInvalidArgument names the entry.
   static Result<RunSettings> read(const plugin::HostApi& host, const OrtRunOptions* options);
 };

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "ep/cuda/communicator.h"
 #include "ep/cuda/compute/algorithm_cache.h"
 #include "ep/cuda/compute/blas.h"
 #include "ep/cuda/compute/cudnn_conv.h"
@@ -42,6 +43,8 @@ struct ComputeOptions {
   // Gets plans and contexts that nobody uses any more, and lets go of them when the driver holds nobody up who does;
   // empty: that is at once.
   std::function<void(std::shared_ptr<void>)> release_later;
+  // Of the ranks of a sharded model; null: there is one.
+  std::shared_ptr<Communicator> communicator;
   // Asked before a plan is made, whose kernels the driver loads; empty: that is always right.
   std::function<Status()> before_loading;
 };

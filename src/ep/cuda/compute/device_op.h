@@ -21,6 +21,7 @@ class KernelLibrary;
 class CompiledKernels;
 class BlasHandle;
 class CudnnHandle;
+class Communicator;
 class AlgorithmCache;
 struct ProblemFamily;
 
@@ -55,6 +56,8 @@ struct QueueContext {
   Addresses addresses;
   // It is captured into a graph of its own: nothing of an earlier run is at work when it starts.
   bool alone = false;
+  // Of the ranks of a sharded model. Null: this rank alone tries its kernels, and exchanges nothing.
+  Communicator* communicator = nullptr;
 };
 
 class DeviceOp;
@@ -108,6 +111,8 @@ class DeviceOp {
   virtual Status queue(const QueueContext& context) const = 0;
   // Whether the first write may be the memory of `reads()[index]`.
   virtual bool may_overwrite(size_t) const { return false; }
+  // Whether it runs only with the other ranks.
+  virtual bool needs_ranks() const { return false; }
   // The text of the choice, after prepare().
   virtual std::string choice() const { return ""; }
 

@@ -102,7 +102,10 @@ constexpr std::array kFamilies = {Family{"tenon", "Conv", &lower_conv},
                                   Family{"com.microsoft", "MatMulNBits", &lower_matmul_nbits},
                                   Family{"com.microsoft", "RotaryEmbedding", &lower_rotary},
                                   Family{"", "RotaryEmbedding", &lower_rotary},
-                                  Family{"com.microsoft", "GroupQueryAttention", &lower_grouped_query}};
+                                  Family{"com.microsoft", "GroupQueryAttention", &lower_grouped_query},
+                                  Family{"com.microsoft", "AllReduce", &lower_collective},
+                                  Family{"com.microsoft", "AllGather", &lower_collective},
+                                  Family{"com.microsoft", "AllToAll", &lower_collective}};
 
 const Family* find_family(const Node& node) {
   const auto found = std::find_if(kFamilies.begin(), kFamilies.end(), [&](const Family& family) {

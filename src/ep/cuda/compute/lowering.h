@@ -230,6 +230,7 @@ Status lower_grid_sample(Lowering& to, const Node& node);
 Status lower_matmul_integer(Lowering& to, const Node& node);  // and QLinearMatMul
 Status lower_conv_integer(Lowering& to, const Node& node);    // and QLinearConv
 Status lower_dynamic_quantize(Lowering& to, const Node& node);
+Status lower_collective(Lowering& to, const Node& node);  // AllReduce, AllGather, AllToAll
 
 // Whether a node is an elementwise step or something that such a step can read through.
 bool is_elementwise(const Graph& graph, const Node& node);

@@ -184,11 +184,13 @@ TEST_F(MissingLibraries, WithoutNvrtcOnlyWhatIsKeptCanBeGenerated) {
 
 // The error on a machine that has none tells the name that the loader looked for.
 TEST_F(MissingLibraries, TheLoadersReasonIsTold) {
-  for (const LibraryKind kind : {LibraryKind::kNvrtc, LibraryKind::kCublasLt, LibraryKind::kCudnn}) {
+  for (const LibraryKind kind :
+       {LibraryKind::kNvrtc, LibraryKind::kCublasLt, LibraryKind::kCudnn, LibraryKind::kNccl}) {
     const auto library = SharedLibrary::open(kind);
     const std::string name = kind == LibraryKind::kNvrtc      ? "nvrtc"
                              : kind == LibraryKind::kCublasLt ? "cublasLt"
-                                                              : "cudnn";
+                             : kind == LibraryKind::kCudnn    ? "cudnn"
+                                                              : "nccl";
     if (library.ok())
       EXPECT_THAT(library->name(), HasSubstr(name));
     else

@@ -41,6 +41,12 @@ Result<std::shared_ptr<ComputePlan>> ComputePlan::create(std::shared_ptr<Compute
   return plan;
 }
 
+ComputePlan::ComputePlan(std::shared_ptr<ComputeContext> context, Program program)
+    : context_(std::move(context)),
+      program_(std::move(program)),
+      needs_ranks_(
+          std::any_of(program_.ops.begin(), program_.ops.end(), [](const auto& op) { return op->needs_ranks(); })) {}
+
 Status ComputePlan::prepare(bool varies) {
   TENON_TRY_ASSIGN(const ContextScope scope, ContextScope::enter(*context_->device()));
   const CudaDriver& driver = context_->device()->driver();
@@ -116,8 +122,9 @@ Status ComputePlan::prepare(bool varies) {
   }
   context_->algorithms().save();
   const double kernels_ms = lap.ms();
-  // Once for real: what is loaded at a kernel's first use is loaded now, and not while something is captured.
-  TENON_TRY(queue_all(prepare.addresses, context_->stream(), false));
+  // Once for real: what is loaded at a kernel's first use is loaded now, and not while something is captured. Other
+  // ranks may have their plan already, and so take no part.
+  TENON_TRY(queue_all(prepare.addresses, context_->stream(), nullptr, false));
   TENON_CUDA_TRY(driver, StreamSynchronize, context_->stream());
   TENON_TRACE(kPlan,
               "CUDA region: constants {:.1f} ms, libraries {:.1f} ms, choices {:.1f} ms, then kernels {:.1f} ms, first "
@@ -135,6 +142,13 @@ void ComputePlan::retire(ComputePlan* plan) {
   std::unique_ptr<ComputePlan> retired(plan);
   const Deadline deadline = Deadline::after(kLongestWaitNs);
   while (!retired->finished() && !deadline.passed()) std::this_thread::sleep_for(std::chrono::microseconds(50));
+  // A rank that does not take part would keep the work on the device.
+  const auto& ranks = retired->context_->options().communicator;
+  if (retired->needs_ranks_ && ranks != nullptr && !retired->finished()) {
+    ranks->give_up("a plan is released whose work is not done.");
+    const Deadline end = Deadline::after(kLongestWaitNs);
+    while (!retired->finished() && !end.passed()) std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
   std::vector<std::shared_ptr<ComputePlan>> done;
   {
     auto plans = unfinished->lock();
@@ -209,9 +223,13 @@ Addresses ComputePlan::addresses(const Instance& instance, std::span<const CUdev
           .outputs = outputs};
 }
 
-Status ComputePlan::queue_all(const Addresses& addresses, CUstream stream, bool alone) const {
-  const QueueContext context{
-      .device = context_->device().get(), .stream = stream, .addresses = addresses, .alone = alone};
+Status ComputePlan::queue_all(const Addresses& addresses, CUstream stream, Communicator* communicator,
+                              bool alone) const {
+  const QueueContext context{.device = context_->device().get(),
+                             .stream = stream,
+                             .addresses = addresses,
+                             .alone = alone,
+                             .communicator = communicator};
   for (const auto& op : program_.ops)
     TENON_TRY_CONTEXT(op->queue(context), "while queueing {} ({})", op->label(), op->description(program_));
   return Status();
@@ -247,7 +265,7 @@ Status ComputePlan::queue_bound(const Instance& instance, std::span<const CUdevi
     return Status();
   };
   for (size_t i = 0; i < inputs.size(); ++i) TENON_TRY(copy(from[i], inputs[i], program_.inputs[i]));
-  TENON_TRY(queue_all(addresses(instance, from, to), stream, alone));
+  TENON_TRY(queue_all(addresses(instance, from, to), stream, context_->options().communicator.get(), alone));
   for (size_t i = 0; i < outputs.size(); ++i) TENON_TRY(copy(outputs[i], to[i], program_.outputs[i]));
   return Status();
 }
@@ -317,6 +335,10 @@ Status ComputePlan::run_on(std::span<const CUdeviceptr> inputs, std::span<const 
   TENON_INVALID_IF(inputs.size() != program_.inputs.size() || outputs.size() != program_.outputs.size(),
                    "The plan has {} inputs and {} outputs; {} and {} are given.", program_.inputs.size(),
                    program_.outputs.size(), inputs.size(), outputs.size());
+  if (needs_ranks_) {
+    if (context_->options().communicator == nullptr) return internal_error("The plan's ranks have no communicator.");
+    TENON_TRY(context_->options().communicator->ready());
+  }
   TENON_TRY_ASSIGN(std::unique_ptr<Instance> instance, take_instance(stream));
   Status status = give_stand_ins(*instance, inputs, outputs);
   if (status.ok()) status = run_instance(*instance, inputs, outputs, stream, fences);

@@ -81,14 +81,14 @@ class ComputePlan {
   // Instead of delete: work that waits for what may never come must not keep whoever lets go of the plan.
   static void retire(ComputePlan* plan);
   bool finished() const;
-  ComputePlan(std::shared_ptr<ComputeContext> context, Program program)
-      : context_(std::move(context)), program_(std::move(program)) {}
+  ComputePlan(std::shared_ptr<ComputeContext> context, Program program);
   Status prepare(bool varies);
   Result<std::unique_ptr<Instance>> make_instance();
   Result<std::unique_ptr<Instance>> take_instance(CUstream stream);
   Addresses addresses(const Instance& instance, std::span<const CUdeviceptr> inputs,
                       std::span<const CUdeviceptr> outputs) const;
-  Status queue_all(const Addresses& addresses, CUstream stream, bool alone) const;
+  // `communicator`: null for a trial of this rank alone.
+  Status queue_all(const Addresses& addresses, CUstream stream, Communicator* communicator, bool alone) const;
   // The same for any addresses; give_stand_ins() has been called for them.
   Status queue_bound(const Instance& instance, std::span<const CUdeviceptr> inputs,
                      std::span<const CUdeviceptr> outputs, CUstream stream, bool alone) const;
@@ -103,6 +103,7 @@ class ComputePlan {
 
   const std::shared_ptr<ComputeContext> context_;
   Program program_;
+  const bool needs_ranks_;
   CompiledKernels compiled_;
   std::vector<DeviceBlockRef> constant_blocks_;
   std::vector<CUdeviceptr> constants_;

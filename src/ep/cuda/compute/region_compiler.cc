@@ -11,7 +11,9 @@
 #include "ep/cuda/compute/in_place.h"
 #include "ep/cuda/compute/plan.h"
 #include "ep/cuda/compute/region_trial.h"
+#include "ep/cuda/driver/nccl.h"
 #include "ep/cuda/lap.h"
+#include "ops/collective.h"
 
 namespace tenon::cuda {
 
@@ -112,12 +114,12 @@ class Compiler final : public RegionCompiler {
                     format("CUDA takes no nodes, because NVRTC is not there: {}", able.message()));
       return Status();
     }
-    return claim_regions(session_->host(), graph, session_->options().tf32, support);
+    return claim_regions(*session_, graph, support);
   }
 
   Result<std::unique_ptr<plugin::CompiledNode>> compile(const OrtGraph* graph, const OrtNode* fused_node) override {
     Lap lap;
-    TENON_TRY_ASSIGN(FusedRegion fused, import_region(session_->host(), graph, fused_node));
+    TENON_TRY_ASSIGN(FusedRegion fused, import_region(*session_, graph, fused_node));
     TENON_TRACE(kPlan, "CUDA region: read in {:.1f} ms.", lap.ms());
     context_->load_early(fused.graph);
     TENON_TRY_ASSIGN(std::shared_ptr<ComputeRegion> compiled, ComputeRegion::create(context_, std::move(fused.graph)));
@@ -153,16 +155,39 @@ class Compiler final : public RegionCompiler {
 
 }  // namespace
 
-Status claim_regions(const plugin::HostApi& host, const OrtGraph* graph, bool tf32, OrtEpGraphSupportInfo* support) {
+namespace {
+
+// Says in the graph how many ranks there are. Errors: nothing says it, or something else; NCCL is not there.
+Status give_ranks_of(const CudaSession& session, Graph& graph) {
+  const auto first = std::find_if(graph.nodes.begin(), graph.nodes.end(), is_collective);
+  if (first == graph.nodes.end()) return Status();
+  const RankOptions& ranks = session.options().ranks;
+  const std::string name = first->label(graph);
+  TENON_TRY_CONTEXT(ranks.wrong, "while reading which rank of {} this is", name);
+  TENON_INVALID_IF(!ranks.given,
+                   "{} exchanges tensors among ranks, and nothing says how many there are: options "
+                   "\"collective_world_size\" and \"collective_rank\" do, or a launcher such as torchrun.",
+                   name);
+  TENON_TRY_CONTEXT(give_ranks(graph, ranks.ranks), "in a session that is {}", ranks.who());
+  if (ranks.ranks > 1)
+    TENON_TRY_CONTEXT(nccl().status(), "while looking for NCCL, through which {} exchanges tensors", name);
+  return Status();
+}
+
+}  // namespace
+
+Status claim_regions(const CudaSession& session, const OrtGraph* graph, OrtEpGraphSupportInfo* support) {
   Lap lap;
+  const plugin::HostApi& host = session.host();
   TENON_TRY_ASSIGN(ImportedGraph imported, import_graph(host, graph));
+  TENON_TRY(give_ranks_of(session, imported.graph));
   PerNode<bool> claimed = claim_nodes(imported.graph), barriers;
   for (NodeId n : claimed.ids()) {
     barriers.push_back(imported.nodes[n].subgraphs != 0);
     claimed[n] = claimed[n] && !barriers[n];
   }
   const double claims_ms = lap.ms();
-  const SettledClaims settled = settle_claims(imported.graph, std::move(claimed), barriers, tf32);
+  const SettledClaims settled = settle_claims(imported.graph, std::move(claimed), barriers, session.options().tf32);
   const PerNode<int>& groups = settled.groups;
   for (const std::string& refusal : settled.refusals) TENON_TRACE(kDispatch, "CUDA: {}", refusal);
   std::vector<std::vector<const OrtNode*>> parts;
@@ -181,7 +206,8 @@ Status claim_regions(const plugin::HostApi& host, const OrtGraph* graph, bool tf
   return Status();
 }
 
-Result<FusedRegion> import_region(const plugin::HostApi& host, const OrtGraph* graph, const OrtNode* fused_node) {
+Result<FusedRegion> import_region(const CudaSession& session, const OrtGraph* graph, const OrtNode* fused_node) {
+  const plugin::HostApi& host = session.host();
   TENON_TRY_ASSIGN(const GraphNode fused, graph_node(host, fused_node));
   TENON_TRY_ASSIGN(ImportedGraph imported, import_graph(host, graph));
   FusedRegion region{.graph = std::move(imported.graph), .arguments = {}};
@@ -195,6 +221,12 @@ Result<FusedRegion> import_region(const plugin::HostApi& host, const OrtGraph* g
     const ValueId id = find_value(region.graph, output.name);
     TENON_INVALID_IF(id == kNoValue, "Output \"{}\" of the region is made by none of its nodes.", output.name);
     region.graph.outputs.push_back(id);
+  }
+  TENON_TRY(give_ranks_of(session, region.graph));
+  const auto& nodes = region.graph.nodes;
+  if (session.communicator() != nullptr && std::any_of(nodes.begin(), nodes.end(), is_collective)) {
+    TENON_TRY_ASSIGN(const Nccl* const library, nccl());
+    TENON_TRY(session.communicator()->start(*library));
   }
   TENON_TRY(region.graph.sort_topologically());
   return region;
@@ -217,6 +249,7 @@ Result<std::unique_ptr<RegionCompiler>> make_region_compiler(std::shared_ptr<Cud
                         session.get()](const std::string& line) { session->log(ORT_LOGGING_LEVEL_WARNING, line); },
            .release_later = [memory = session->memory()](
                                 std::shared_ptr<void> what) { memory->release_when_nobody_waits(std::move(what)); },
+           .communicator = session->communicator(),
            .before_loading = [memory = session->memory(),
                               timeout_ms =
                                   options.load_timeout_ms] { return until_code_loads(*memory, timeout_ms); }}));

@@ -14,12 +14,14 @@ namespace tenon::cuda {
 Result<std::unique_ptr<RegionCompiler>> make_region_compiler(std::shared_ptr<CudaSession> session);
 
 // The two steps of it that need no device: what is claimed, and a fused node's graph with its inputs and outputs,
-// whose constants are the host's (import_graph). `tf32`: as regions are lowered.
-Status claim_regions(const plugin::HostApi& host, const OrtGraph* graph, bool tf32, OrtEpGraphSupportInfo* support);
+// whose constants are the host's (import_graph). Errors of a claim: a model of other ranks than the session's, or one
+// whose tensors nothing here can exchange; no EP could run it.
+Status claim_regions(const CudaSession& session, const OrtGraph* graph, OrtEpGraphSupportInfo* support);
 struct FusedRegion {
   Graph graph;
   std::vector<size_t> arguments;  // which of the node's inputs are the region's; the others are constants
 };
-Result<FusedRegion> import_region(const plugin::HostApi& host, const OrtGraph* graph, const OrtNode* fused_node);
+// The session begins to meet other ranks where the region exchanges tensors.
+Result<FusedRegion> import_region(const CudaSession& session, const OrtGraph* graph, const OrtNode* fused_node);
 
 }  // namespace tenon::cuda

@@ -9,7 +9,7 @@
 
 namespace tenon::cuda {
 
-enum class LibraryKind : uint8_t { kDriver, kNvrtc, kCublasLt, kCudnn };
+enum class LibraryKind : uint8_t { kDriver, kNvrtc, kCublasLt, kCudnn, kNccl };
 
 class SharedLibrary {
  public:

@@ -6,7 +6,8 @@ namespace tenon::cuda {
 
 namespace {
 
-constexpr const char* kNames[] = {"libcuda.so.1", "libnvrtc.so.13", "libcublasLt.so.13", "libcudnn.so.9"};
+constexpr const char* kNames[] = {"libcuda.so.1", "libnvrtc.so.13", "libcublasLt.so.13", "libcudnn.so.9",
+                                  "libnccl.so.2"};
 // Where an installed toolkit keeps its libraries when the loader's cache does not know them. What PyPI's packages
 // install is found through the plugin's own run path (CMakeLists.txt).
 constexpr const char* kFolders[] = {"", "/usr/local/cuda/lib64/", "/usr/local/cuda/lib/", "/usr/local/nvidia/lib64/"};

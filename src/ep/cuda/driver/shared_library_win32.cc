@@ -7,7 +7,9 @@ namespace tenon::cuda {
 
 namespace {
 
-constexpr const char* kNames[] = {"nvcuda.dll", "nvrtc64_130_0.dll", "cublasLt64_13.dll", "cudnn64_9.dll"};
+// NVIDIA has no NCCL for Windows, so the last is found nowhere.
+constexpr const char* kNames[] = {"nvcuda.dll", "nvrtc64_130_0.dll", "cublasLt64_13.dll", "cudnn64_9.dll",
+                                  "nccl64_2.dll"};
 
 // The folder that this code was loaded from, with a backslash at its end.
 std::wstring own_folder() {

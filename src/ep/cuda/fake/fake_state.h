@@ -27,6 +27,7 @@ struct Region {
 
 class FakeStream;
 struct FakeEvent {
+  CUcontext context = nullptr;
   uint64_t recorded = 0;
   uint64_t completed = 0;
 };

@@ -216,6 +216,7 @@ CUresult CUDAAPI launch_host_function(CUstream stream, CUhostFn function, void* 
 CUresult CUDAAPI event_create(CUevent* out, unsigned) {
   TENON_FAKE_CONTEXT("cuEventCreate");
   auto event = std::make_shared<FakeEvent>();
+  event->context = current_context();
   const std::lock_guard lock(state().mutex);
   *out = reinterpret_cast<CUevent>(event.get());
   state().events[event.get()] = event;
@@ -236,6 +237,10 @@ CUresult CUDAAPI event_record(CUevent event, CUstream stream) {
   const auto found = find_event(event);
   const auto queue = find_stream(stream);
   if (found == nullptr || queue == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (found->context != current_context()) {
+    violation("An event is recorded on a stream of another device.");
+    return CUDA_ERROR_INVALID_HANDLE;
+  }
   uint64_t number = 0;
   {
     const std::lock_guard lock(state().mutex);

@@ -44,7 +44,7 @@ class HostNode final : public plugin::CompiledNode {
     if (known != nullptr) return known;
     TENON_TRY_ASSIGN(Program lowered,
                      region_.lower_at(shapes, session_->options().tf32, Program::kWorkspaceBytes, false, true));
-    TENON_TRY_ASSIGN(known, HostProgram::create(std::move(lowered)));
+    TENON_TRY_ASSIGN(known, HostProgram::create(std::move(lowered), session_->device(), session_->communicator()));
     return known;
   }
 
@@ -76,6 +76,7 @@ class HostNode final : public plugin::CompiledNode {
       work->inputs.push_back(static_cast<std::byte*>(input.data));
     }
     TENON_TRY_ASSIGN(work->program, program(shapes));
+    TENON_TRY(work->program->ready());
     for (size_t i = 0; i < work->program->outputs(); ++i) {
       TENON_TRY_ASSIGN(const plugin::TensorArgument output, call.output(i, work->program->output_shape(i)));
       work->outputs.push_back(static_cast<std::byte*>(output.data));
@@ -97,10 +98,10 @@ class HostCompiler final : public RegionCompiler {
  public:
   explicit HostCompiler(std::shared_ptr<CudaSession> session) : session_(std::move(session)) {}
   Status claim(const OrtGraph* graph, OrtEpGraphSupportInfo* support) override {
-    return claim_regions(session_->host(), graph, session_->options().tf32, support);
+    return claim_regions(*session_, graph, support);
   }
   Result<std::unique_ptr<plugin::CompiledNode>> compile(const OrtGraph* graph, const OrtNode* fused_node) override {
-    TENON_TRY_ASSIGN(FusedRegion fused, import_region(session_->host(), graph, fused_node));
+    TENON_TRY_ASSIGN(FusedRegion fused, import_region(*session_, graph, fused_node));
     TENON_TRY_ASSIGN(Region region, Region::prepare(std::move(fused.graph)));
     TENON_TRY(region.own_constants());
     std::vector<Shape> shapes;

@@ -113,8 +113,9 @@ Result<void*> load_compiled(const std::string& text) {
 
 }  // namespace
 
-Result<std::shared_ptr<HostProgram>> HostProgram::create(Program program) {
-  std::shared_ptr<HostProgram> made(new HostProgram(std::move(program)));
+Result<std::shared_ptr<HostProgram>> HostProgram::create(Program program, std::shared_ptr<CudaDevice> device,
+                                                         std::shared_ptr<Communicator> communicator) {
+  std::shared_ptr<HostProgram> made(new HostProgram(std::move(program), std::move(device), std::move(communicator)));
   TENON_TRY(made->compile());
   made->arena_.resize(made->program_.arena_bytes);
   for (const DeviceConstant& constant : made->program_.constants) {
@@ -136,9 +137,9 @@ Status HostProgram::compile() {
   }
   for (const auto& op : program_.ops) {
     const auto* const template_op = dynamic_cast<const TemplateOp*>(op.get());
-    TENON_UNSUPPORTED_IF(
-        template_op == nullptr && dynamic_cast<const CopyOp*>(op.get()) == nullptr && !is_host_product(*op),
-        "The fake driver has no kernel for {} ({}).", op->label(), op->description(program_));
+    TENON_UNSUPPORTED_IF(template_op == nullptr && dynamic_cast<const CopyOp*>(op.get()) == nullptr &&
+                             !is_host_product(*op) && !op->needs_ranks(),
+                         "The fake driver has no kernel for {} ({}).", op->label(), op->description(program_));
     launchers_.push_back(template_op == nullptr ? nullptr : launchers[template_op->kernel().instance]);
   }
   return Status();
@@ -148,10 +149,28 @@ HostProgram::~HostProgram() {
   for (void* library : libraries_) dlclose(library);
 }
 
+Status HostProgram::ready() {
+  const bool needs_ranks =
+      std::any_of(program_.ops.begin(), program_.ops.end(), [](const auto& op) { return op->needs_ranks(); });
+  return needs_ranks ? communicator_->ready() : Status();
+}
+
+Status HostProgram::exchange(const DeviceOp& op, const Addresses& addresses) {
+  TENON_TRY_ASSIGN(const ContextScope scope, ContextScope::enter(*device_));
+  const CudaDriver& driver = device_->driver();
+  CUstream stream = nullptr;
+  TENON_CUDA_TRY(driver, StreamCreateWithPriority, &stream, CU_STREAM_NON_BLOCKING, 0);
+  Status queued = op.queue(
+      {.device = device_.get(), .stream = stream, .addresses = addresses, .communicator = communicator_.get()});
+  if (queued.ok()) queued = cuda_status(driver, driver.StreamSynchronize(stream), "cuStreamSynchronize");
+  (void)driver.StreamDestroy(stream);
+  return queued;
+}
+
 void HostProgram::run(std::span<std::byte* const> inputs, std::span<std::byte* const> outputs) {
   // Programs of the same text share a library, and what it knows of the thread that runs.
   static std::mutex running;
-  const std::lock_guard lock(running);
+  std::unique_lock lock(running);
   std::vector<CUdeviceptr> constants, given, made;
   for (std::vector<std::byte>& constant : constants_) constants.push_back(device_address(constant.data()));
   for (std::byte* input : inputs) given.push_back(device_address(input));
@@ -161,6 +180,14 @@ void HostProgram::run(std::span<std::byte* const> inputs, std::span<std::byte* c
   std::fill(arena_.begin(), arena_.end(), std::byte{0xa5});
   for (size_t i = 0; i < program_.ops.size(); ++i) {
     const DeviceOp& op = *program_.ops[i];
+    if (op.needs_ranks()) {
+      // Another rank of this process runs its part meanwhile. Where the ranks have been given up, the run has failed
+      // already.
+      lock.unlock();
+      (void)exchange(op, addresses);
+      lock.lock();
+      continue;
+    }
     if (is_host_product(op)) {
       run_host_product(op, addresses);
       continue;
