@@ -48,6 +48,7 @@ struct Group {
 struct Groups {
   std::mutex mutex;
   std::map<std::string, std::shared_ptr<Group>> by_id;
+  std::vector<NcclComm*> communicators;  // to the end of the process, so that a late use is found
   int made = 0;
 };
 Groups& groups() {
@@ -259,7 +260,12 @@ NcclResult init_rank(NcclComm** communicator, int ranks, NcclUniqueId id, int ra
   ++group->joined;
   group->changed.notify_all();
   group->changed.wait(lock, [&] { return group->joined == ranks; });
-  *communicator = new NcclComm{.group = group, .rank = rank};  // kept, so that a late use is found
+  *communicator = new NcclComm{.group = group, .rank = rank};
+  {
+    Groups& all = groups();
+    const std::lock_guard of_all(all.mutex);
+    all.communicators.push_back(*communicator);
+  }
   ++alive;
   return NcclResult::kSuccess;
 }
