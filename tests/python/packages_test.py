@@ -24,6 +24,8 @@ def is_there(name):
 
 def answer(package, *before):
     done = subprocess.run([sys.executable, *before, str(DRIVER), package], capture_output=True, text=True, timeout=280)
+    if not before and "NameResolutionError" in done.stderr:
+        pytest.skip("this version fetches its model, and there is no network")
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout.strip().splitlines()[-1])
 
@@ -33,7 +35,8 @@ def test_the_answers_are_onnxruntimes(package):
     missing = [name for name in (package, "onnxruntime", *NEEDS[package]) if not is_there(name)]
     if missing:
         pytest.skip(f"not installed: {', '.join(missing)}")
-    ours, theirs = answer(package, "-m", "tenon.as_onnxruntime"), answer(package)
+    theirs = answer(package)
+    ours = answer(package, "-m", "tenon.as_onnxruntime")
     assert (ours["engine"], theirs["engine"]) == ("tenon", "onnxruntime")
     assert ours["answer"] == theirs["answer"]
 
