@@ -45,10 +45,10 @@ def tokens_of_the_cpu(past, count):
 
 def test_two_ranks_of_the_fake_driver():
     done = run_ranks(FAKE / "libtenon_ep_cuda_host.so", "--fake-devices", "2", "--kinds", "f32,f16", "--ways", "threads",
-                     "--tokens", "11", "--past", "31", LD_LIBRARY_PATH=f"{FAKE}:{os.environ.get('LD_LIBRARY_PATH', '')}")
+                     "--tokens", "5", "--past", "15", LD_LIBRARY_PATH=f"{FAKE}:{os.environ.get('LD_LIBRARY_PATH', '')}")
     for row in rows_of(done):
         assert row["tokens_equal"] == {"threads": True}
-        assert row["tokens"] == tokens_of_the_cpu(31, 11)
+        assert row["tokens"] == tokens_of_the_cpu(15, 5)
 
 
 def answers(models, folder, *options, commands=""):
