@@ -27,8 +27,8 @@ bool is_float(DataType type) {
          type == DataType::kDouble;
 }
 
-// The one 16-bit type of all the graph's floats; kUndefined when there is another float, or none, or when somebody looks
-// at their bits.
+// The one 16-bit type of all the graph's floats; kUndefined when there is another float, or none, or when somebody
+// looks at their bits.
 DataType uniform_half(const Graph& graph) {
   DataType half = DataType::kUndefined;
   for (const Node& node : graph.nodes)
@@ -153,8 +153,7 @@ Status call_floats(Graph& graph, DataType half, bool all) {
       if (attribute.tensor != nullptr && attribute.tensor->type == half) {
         TENON_TRY_ASSIGN(attribute.tensor, as_float(*attribute.tensor));
       }
-      const bool names_type =
-          attribute.name == "to" || attribute.name == "dtype" || attribute.name == "output_dtype";
+      const bool names_type = attribute.name == "to" || attribute.name == "dtype" || attribute.name == "output_dtype";
       if (names_type && attribute.i == static_cast<int64_t>(half)) attribute.i = static_cast<int64_t>(DataType::kFloat);
     }
   return Status();

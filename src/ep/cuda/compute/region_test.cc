@@ -88,8 +88,8 @@ TEST(Region, BytesBecomeF16InARegionOfF16) {
   plan_testing::GraphBuilder builder;
   const DataType half = DataType::kFloat16;
   const ValueId x = builder.input("x", dims({4, 32}), DataType::kUint8);
-  const ValueId wide =
-      builder.node("DequantizeLinear", {x, builder.graph.add_constant("scale", floats(Shape{}, 0.5F, half))}, "wide", half);
+  const ValueId wide = builder.node(
+      "DequantizeLinear", {x, builder.graph.add_constant("scale", floats(Shape{}, 0.5F, half))}, "wide", half);
   builder.last().set_int("output_dtype", static_cast<int64_t>(half));
   builder.last().since_version = 24;
   builder.output(builder.node("Relu", {wide}, "y", half));

@@ -22,8 +22,8 @@ SettledClaims settle_claims(const Graph& graph, PerNode<bool> claimed, const Per
 // The nodes of a group as a graph of their own, in order.
 Graph region_graph(const Graph& graph, const PerNode<int>& groups, int group);
 
-// OK where the region can be lowered, for each rank that fits where ranks are not known. `culprit` gets the name of the value whose node cannot; "" where that is not
-// known.
+// OK where the region can be lowered, for each rank that fits where ranks are not known. `culprit` gets the name of the
+// value whose node cannot; "" where that is not known.
 Status try_region(Graph region, bool tf32, std::string& culprit);
 
 }  // namespace tenon::cuda
