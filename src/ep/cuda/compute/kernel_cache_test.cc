@@ -73,6 +73,7 @@ TEST_F(KernelCacheTest, AKernelThatASessionHasIsNotCompiledAgain) {
 
 TEST_F(KernelCacheTest, ManyKernelsAreSeveralPrograms) {
   std::vector<KernelCode> all;
+  all.reserve(names_.size());
   for (const std::string& name : names_) all.push_back(kernel(name));
   KernelCache cache(setting(true, false));
   const Result<CompiledKernels> made = cache.compile(all);
