@@ -28,8 +28,8 @@ class Prepacked : public ::testing::Test {
     const std::string bytes(reinterpret_cast<const char*>(ones.data()), kPackedBytes);
     model_ = w::model(
         w::graph({.nodes = {w::node({.op_type = "MatMul", .inputs = {"x", "w"}, .outputs = {"y"}})},
-                  .inputs = {w::float_info("x")},
-                  .outputs = {w::float_info("y")},
+                  .inputs = {w::float_info("x", {int64_t{8}, kDepth})},
+                  .outputs = {w::float_info("y", {int64_t{8}, kColumns})},
                   .initializers = {w::tensor("w", 1, {kDepth, kColumns}, [&](auto& to) { to.add_bytes(9, bytes); })}}));
   }
   ~Prepacked() override {
