@@ -281,7 +281,8 @@ CUresult CUDAAPI context_synchronize() {
   std::vector<std::shared_ptr<FakeStream>> all;
   {
     const std::lock_guard lock(state().mutex);
-    for (const auto& [key, stream] : state().streams) all.push_back(stream);
+    for (const auto& [key, stream] : state().streams)
+      if (stream->context == nullptr || stream->context == current_context()) all.push_back(stream);
   }
   for (const auto& stream : all) stream->synchronize();
   return sticky();
