@@ -162,6 +162,7 @@ Result<bool> SessionEps::try_partition(Graph& graph, Refused& refused) {
       // As elsewhere: an EP that cannot say what it wants gets nothing, and the model still runs.
       log_warning("dispatch", "The EP \"{}\" takes no nodes, because its claim failed: {}", names_[ep],
                   claims.status().to_string());
+      failed_claim_ = format("the claim of the EP \"{}\" failed: {}", names_[ep], claims.status().message());
       continue;
     }
     TENON_TRY(partition.add(ep, names_[ep], std::move(claims).value()));
@@ -304,7 +305,11 @@ Status SessionEps::check_nodes(const Graph& graph) const {
   }
   const Providers providers{host_.get(), devices_};
   for (const Node& node : graph.nodes) {
-    if (!is_control_flow(node)) TENON_TRY(providers.of(node).can_run(graph, node));
+    if (is_control_flow(node)) continue;
+    Status can_run = providers.of(node).can_run(graph, node);
+    // The node may be one that the EP would have taken.
+    if (!can_run.ok() && !failed_claim_.empty()) can_run = std::move(can_run).with_context("after " + failed_claim_);
+    TENON_TRY(std::move(can_run));
   }
   return {};
 }

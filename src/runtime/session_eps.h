@@ -73,6 +73,7 @@ class SessionEps {
   PerDeviceEp<std::string> names_;
   std::vector<EpAssignment> assignments_;
   std::vector<EpId> active_;  // those that have regions
+  std::string failed_claim_;  // the last one, in words; empty: none
 };
 
 }  // namespace tenon
