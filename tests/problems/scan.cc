@@ -21,22 +21,21 @@ Status build_cumsum(const Problem& problem, Case& test) {
   Array y(problem.type, x.data.dims);
   for (int64_t i = 0; i < y.count(); ++i) {
     std::vector<int64_t> at = index_of(i, y.dims);
-    const int64_t last = at[axis];
+    if (at[axis] != 0) continue;
     double sum = 0, magnitude = 0;
-    int64_t terms = 0;
     for (int64_t k = 0; k < size; ++k) {
-      if (reverse ? k < last : k > last) continue;
-      if (exclusive && k == last) continue;
-      at[axis] = k;
-      const double term = x.data[offset_of(at, y.dims)];
-      sum += term;
-      magnitude += std::fabs(term);
-      ++terms;
+      at[axis] = reverse ? size - 1 - k : k;
+      const int64_t here = offset_of(at, y.dims);
+      const double before = sum, magnitude_before = magnitude;
+      sum += x.data[here];
+      magnitude += std::fabs(x.data[here]);
+      const auto terms = static_cast<double>(exclusive ? k : k + 1);
+      const double shown = exclusive ? magnitude_before : magnitude;
+      // Each partial sum is stored in the type of the output.
+      const double bound =
+          sum_bound(problem.type, exclusive ? k : k + 1, shown) + terms * unit_roundoff(problem.type) * shown;
+      put(y, here, stored({exclusive ? before : sum, is_float(problem.type) ? bound : 0}, problem.type));
     }
-    // Each partial sum is stored in the type of the output.
-    const double bound = sum_bound(problem.type, terms, magnitude) +
-                         static_cast<double>(terms) * unit_roundoff(problem.type) * magnitude;
-    put(y, i, stored({sum, is_float(problem.type) ? bound : 0}, problem.type));
   }
   std::vector<std::string> attributes;
   if (exclusive) attributes.push_back(int_attribute("exclusive", 1));
