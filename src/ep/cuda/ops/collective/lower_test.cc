@@ -46,11 +46,11 @@ TEST(Collectives, BecomeOneOperatorEach) {
             "%1:bool[8,6] (output 0) = all_gather bool 24 of 2 ranks <- %0:bool[4,6] (input 0)\n");
   // Along another axis the parts are put beside each other.
   EXPECT_THAT(program_of(one_exchange("AllGather", {4, 6}, DataType::kFloat, 2, 1), {shape}).value(),
-              testing::AllOf(HasSubstr("%2:float[2,4,6] (arena) = all_gather float 24 of 2 ranks <- %0"),
-                             HasSubstr("%1:float[4,12] (output 0) = ")));
+              testing::AllOf(HasSubstr("%2:float32[2,4,6] (arena) = all_gather float32 24 of 2 ranks <- %0"),
+                             HasSubstr("%1:float32[4,12] (output 0) = ")));
   // Unless there is one line.
   EXPECT_EQ(program_of(one_exchange("AllGather", {1, 6}, DataType::kFloat, 2, -1), {Shape{1, 6}}).value(),
-            "%1:float[1,12] (output 0) = all_gather float 6 of 2 ranks <- %0:float[1,6] (input 0)\n");
+            "%1:float32[1,12] (output 0) = all_gather float32 6 of 2 ranks <- %0:float32[1,6] (input 0)\n");
 }
 
 TEST(Collectives, OfOneRankAreNothing) {
