@@ -183,14 +183,18 @@ Status build_lp(const Problem& problem, Case& test) {
   Array y(type, x.data.dims);
   for (int64_t i = 0; i < y.count(); ++i) {
     std::vector<int64_t> at = index_of(i, y.dims);
+    if (at[axis] != 0) continue;
     double sum = 0;
-    for (int64_t k = 0; k < size; ++k) {
-      at[axis] = k;
+    for (at[axis] = 0; at[axis] < size; ++at[axis]) {
       const double value = x.data[offset_of(at, y.dims)];
       sum += power == 1 ? std::fabs(value) : value * value;
     }
-    const double norm = power == 1 ? sum : std::sqrt(sum), z = norm == 0 ? 0 : x.data[i] / norm;
-    put(y, i, stored({z, (sum_bound(type, size, 1) + 8 * sum_roundoff(type)) * std::fabs(z)}, type));
+    const double norm = power == 1 ? sum : std::sqrt(sum);
+    for (at[axis] = 0; at[axis] < size; ++at[axis]) {
+      const int64_t here = offset_of(at, y.dims);
+      const double z = norm == 0 ? 0 : x.data[here] / norm;
+      put(y, here, stored({z, (sum_bound(type, size, 1) + 8 * sum_roundoff(type)) * std::fabs(z)}, type));
+    }
   }
   test.expect(test.node("LpNormalization", {x.name}, {int_attribute("axis", given), int_attribute("p", power)}), y);
   return {};
