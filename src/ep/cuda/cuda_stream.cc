@@ -133,7 +133,9 @@ Status CudaStream::synchronize(const Deadline& deadline) const {
 
 Status CudaStream::usable() const {
   if (!given_up_) return Status();
-  if (!idle()) return timed_out("The stream still runs what a run before has left behind at its deadline.");
+  if (!idle())
+    return timed_out("The stream still runs what a run before has left behind at its deadline ({}).",
+                     this_run().timeout_name);
   given_up_ = false;
   return Status();
 }
