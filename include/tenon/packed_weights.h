@@ -1,9 +1,9 @@
 // Packed weights that sessions share. Kernels of the CPU EP reorder constant weights when a plan is made; sessions over
 // the same weights then read one reordered copy.
 //
-//   SessionOptions options{.packed_weights = PackedWeights::create()};
-//   auto first = *Session::load("one.onnx", options);
-//   auto second = *Session::load("two.onnx", options);
+//   tenon::SessionOptions options{.packed_weights = tenon::PackedWeights::create()};
+//   auto first = *tenon::Session::load("one.onnx", options);
+//   auto second = *tenon::Session::load("two.onnx", options);
 //
 // Two weights are the same if their types, shapes and bytes are, whatever model they come from. Sessions of several
 // processes share through a folder: docs/reference/options.md, tenon.packed_weights_folder.
