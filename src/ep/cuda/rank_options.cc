@@ -27,7 +27,7 @@ std::optional<int> number_in(const std::string& text) {
                                                                                   : std::nullopt;
 }
 
-// What the first launcher that sets both has set.
+// The rank and the number of ranks by the first launcher that sets both.
 void read_environment(RankOptions& options) {
   for (const Launcher& launcher : kLaunchers) {
     const std::string rank = launcher_value(launcher.rank), ranks = launcher_value(launcher.ranks);

@@ -13,7 +13,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using Texts = std::vector<std::pair<std::string, std::string>>;
 
-// What the environment has besides the test's own is taken away, and nothing is left of that.
+// Sets the test's variables and removes all others of ranks; the end removes the test's too.
 class OptionsOfRanks : public ::testing::Test {
  protected:
   void SetUp() override { clear(); }

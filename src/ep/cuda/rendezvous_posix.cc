@@ -82,7 +82,7 @@ class Socket {
   int fd_ = -1;
 };
 
-// What a place means to the system; more than one where a name has several addresses.
+// The system's addresses of a place; a name may have several.
 struct Address {
   int family = 0;
   sockaddr_storage bytes{};

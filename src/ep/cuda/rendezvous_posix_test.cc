@@ -29,7 +29,7 @@ RankOptions rank_of(int rank, int ranks, const std::string& place) {
 
 std::vector<char> bytes_of(std::string_view text) { return {text.begin(), text.end()}; }
 
-// What each rank of a meeting gets.
+// The result of each rank of a meeting.
 struct Met {
   Status status;
   std::vector<char> bytes;

@@ -70,7 +70,7 @@ TEST_P(Interleave, ManySmallMatricesAreTransposed) {
             ASSERT_TRUE(std::equal(y.begin() + i * bytes, y.begin() + (i + 1) * bytes, x.begin() + from * bytes))
                 << bytes << " bytes, " << rows << "x" << columns << ", element " << i;
           }
-          // What is not done is not touched.
+          // Where there is no such loop, nothing is written.
           ASSERT_TRUE(done || std::all_of(y.begin(), y.end(), [](uint8_t byte) { return byte == 9; }));
         }
 }

@@ -259,7 +259,7 @@ Result<CompiledKernels> KernelCache::finish(Pending pending) {
     Result<Kernels> loaded = not_found("Nothing is kept.");
     if (!names.empty()) {
       loaded = load(group.kernels, code, names);
-      // What cannot be loaded is compiled anew.
+      // A program that does not load is compiled anew.
       if (!loaded.ok()) group.image = compile_anew(group.kernels);
     }
     if (!loaded.ok()) {

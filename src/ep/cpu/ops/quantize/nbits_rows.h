@@ -7,7 +7,7 @@
 
 namespace tenon::cpu::nn {
 
-// What the packing reads: the weight, its scales and its zero points.
+// The packing reads these constants: the weight, its scales and its zero points.
 std::span<const ConstantRef> packed_constants(const KernelNode& node);
 
 Status match_nbits(const KernelNode& node);

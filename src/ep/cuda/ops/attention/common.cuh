@@ -1,4 +1,4 @@
-// What the kernels of attention share: masks, results, and the keys that a batch has.
+// The kernels of attention share this: masks, results, and the number of keys of a batch.
 #pragma once
 
 #include <type_traits>

@@ -93,7 +93,7 @@ Result<TensorId> make_present(Lowering& to, const Node& node, size_t output, Val
   return present;
 }
 
-// What a step reads besides its caches, and what is known of it.
+// The inputs of a step besides its caches, and their known properties.
 struct Step {
   PlaceParams place;
   CachedParams params;

@@ -6,7 +6,7 @@
 
 namespace tenon::cuda::device {
 
-// What the tensor cores read is written by ordinary stores or copies: each writing thread says so before the barrier.
+// Ordinary stores or copies write the tensor cores' operands: each writing thread has a fence before the barrier.
 __device__ __forceinline__ void let_tensor_cores_read() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
 // Rows of 128 bytes, eight of which are 1024; `address` is one of a block of 1024 bytes, and 32 bytes further the next
