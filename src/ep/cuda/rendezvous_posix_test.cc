@@ -78,6 +78,7 @@ TEST(Rendezvous, ManyMeetingsFollowEachOtherAtAPlace) {
 TEST(Rendezvous, AnOldSocketIsReplaced) {
   const std::string place = new_path();
   const int fd = ::socket(AF_UNIX, SOCK_STREAM, 0);
+  if (fd < 0) FAIL() << "there is no socket: " << std::strerror(errno);
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   std::memcpy(address.sun_path, place.c_str(), place.size() + 1);

@@ -22,13 +22,14 @@ void loop(const Plan& plan, const void* x, const void* w, const void* bias, cons
   const int64_t in_count = window.in_count(), out_count = window.out_count(), taps = window.kernel_count();
   // W is [O, C/group, taps], or [C, O/group, taps] when transposed.
   const int64_t w_channel = conv.transposed ? group_outputs * taps : taps;
+  const T* weights = static_cast<const T*>(w);  // null when there are no input channels
   for (int64_t n = 0; n < conv.batch; ++n) {
     for (int64_t g = 0; g < conv.group; ++g) {
       const T* from = static_cast<const T*>(x) + (n * conv.group + g) * group_channels * in_count;
       for (int64_t o = 0; o < group_outputs; ++o) {
         const int64_t channel = g * group_outputs + o;
-        const T* weights = static_cast<const T*>(w) + (conv.transposed ? (g * group_channels * group_outputs + o) * taps
-                                                                       : channel * group_channels * taps);
+        const int64_t first_weight =
+            conv.transposed ? (g * group_channels * group_outputs + o) * taps : channel * group_channels * taps;
         const int64_t first = (n * conv.group * group_outputs + channel) * out_count;
         const double offset = bias ? static_cast<double>(static_cast<const T*>(bias)[channel]) : 0.0;
         Strides at{};
@@ -39,7 +40,8 @@ void loop(const Plan& plan, const void* x, const void* w, const void* bias, cons
             const int64_t source = conv.transposed ? transposed_source_of(window, at, tap) : source_of(window, at, tap);
             if (source < 0) continue;
             for (int64_t c = 0; c < group_channels; ++c) {
-              sum += static_cast<double>(from[c * in_count + source]) * static_cast<double>(weights[c * w_channel + k]);
+              sum += static_cast<double>(from[c * in_count + source]) *
+                     static_cast<double>(weights[first_weight + c * w_channel + k]);
             }
           }
           const double add = residual ? static_cast<double>(static_cast<const T*>(residual)[first + p]) : 0.0;
