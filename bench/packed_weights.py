@@ -10,9 +10,10 @@ all have run, in MiB: that of all processes, and that of each. The first start a
 milliseconds of a session's creation and first run. Figures are medians of the rounds; `ratio` is a figure of `shared`
 divided by that of onnxruntime: below 1, Tenon is better.
 
-With --ray the processes are actors on one node: `shared` is tenon.ray.put_model with tenon.ray.Predictor, `apart` the same
-with "" for the folder, and onnxruntime makes its session of the path. The model has to have rows in the first dimension of
-its inputs. Tenon is the package that the interpreter imports: pip install ., or PYTHONPATH=build/test/python.
+With --ray (./dev ray memory MODEL) the processes are actors on one node: `shared` is tenon.ray.put_model with
+tenon.ray.Predictor, `apart` the same with "" for the folder, and onnxruntime makes its session of the path. The inputs of
+the model have rows in their first dimension then. Tenon is the package that the interpreter imports: pip install ., or
+PYTHONPATH=build/test/python.
 """
 import argparse
 import json
