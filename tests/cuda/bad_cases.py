@@ -3,16 +3,17 @@ are errors, the second touch nothing beside their tensors."""
 import numpy as np
 from onnx import helper, numpy_helper
 
-from node_cases import driver, random_cases
+import random_maker
+from node_cases import driver
 
-F32, I32, I64, U8 = random_cases.F32, random_cases.I32, random_cases.I64, random_cases.U8
+F32, I32, I64, U8 = random_maker.F32, random_maker.I32, random_maker.I64, random_maker.U8
 FAR = 1 << 40
 LEAST = -(1 << 63)
 
 
 def refused():
     """Sizes are symbols in all of them, so that the EP meets the numbers first."""
-    m = random_cases.Maker()
+    m = random_maker.Maker()
 
     def add(op, inputs, out=None, constants=None, opset=18, **attributes):
         m.one(op, {key: np.asarray(array) for key, array in inputs.items()}, out, constants, dynamic=True, opset=opset, **attributes)

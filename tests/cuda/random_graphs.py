@@ -4,7 +4,7 @@ import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 
 import driver
-from random_cases import F16, F32, I64, Maker
+from random_maker import F16, F32, I64, Maker
 
 
 class Graph:
