@@ -3,8 +3,7 @@ are errors, the second touch nothing beside their tensors."""
 import numpy as np
 from onnx import helper, numpy_helper
 
-import random_maker
-from node_cases import driver
+from node_cases import driver, random_maker
 
 F32, I32, I64, U8 = random_maker.F32, random_maker.I32, random_maker.I64, random_maker.U8
 FAR = 1 << 40

@@ -18,6 +18,7 @@ import hosts  # noqa: E402
 import nodes_test  # noqa: E402
 import random_cases  # noqa: E402
 import random_graphs  # noqa: E402
+import random_maker  # noqa: E402
 
 CLAIMED = HERE / "claimed.txt"
 # Types of which several elements share a byte.
