@@ -428,8 +428,8 @@ def difference(problem, feed, want, got):
     # Unsigned integers less a bias wrap; ONNX Runtime takes them for float32.
     if "Shrink" in names and any(value.dtype.kind == "u" for value in (*want, *arrays(feed)) if isinstance(value, np.ndarray)):
         return True
-    # A matrix that is nearly singular has no inverse in 16 bits.
-    if "Inverse" in names and halves(problem, model) and any(np.abs(value.astype(np.float64)).max(initial=0) > 50 for value in floats(want)):
+    # ONNX Runtime eliminates in 16 bits, which leaves little of an inverse of large numbers (checked against float64).
+    if "Inverse" in names and halves(problem, model) and any(np.abs(value.astype(np.float64)).max(initial=0) > 8 for value in floats(want)):
         return True
     # A matrix with a number that is not finite has no inverse.
     if "Inverse" in names and special(numbers(feed, model)):
