@@ -1,24 +1,60 @@
 // Loops over lines of numbers, of one thread: running sums, places of extremes, rows that are standardised.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <limits>
+#include <type_traits>
 
 namespace tenon::cpu {
 
-// TopK of n lines beside each other, whose elements are `step` apart: 1 to kMostTop of 1 to kTopLines lines. T is a
-// signed integer as large as an element. Elements come first whose keys are larger, of equal ones the first. The key of
-// an integer is its bits, exclusive or `flip`; for a float, whose bits without the sign are in `magnitude` (of an
-// integer 0), those of negative ones are turned round before. All its NaNs are one, above every number before they are
-// flipped, and so are zeros.
+// How TopK and ArgMax order elements whose bits are those of T, a signed integer: those with larger keys come first, of
+// equal ones the first. Both zeros of a float are one, and so are all NaNs.
+template <typename T>
+struct ElementOrder {
+  T signs = 0;                                 // of a float -1
+  T magnitude = T(-1);                         // of a float, the bits without the sign
+  T infinity = std::numeric_limits<T>::max();  // of a float, its bits: those of NaNs are larger
+  T flip = 0;                                  // -1 where smaller elements come first
+  T nan = std::numeric_limits<T>::max();       // the key of NaNs
+};
+
+template <typename T>
+T key_of(T bits, const ElementOrder<T>& by) {
+  using U = std::make_unsigned_t<T>;
+  const T sign = static_cast<T>((bits < 0 ? T(-1) : T(0)) & by.signs), size = static_cast<T>(bits & by.magnitude);
+  const T key = static_cast<T>(static_cast<U>(size ^ sign) - static_cast<U>(sign));
+  return size > by.infinity ? by.nan : static_cast<T>(key ^ by.flip);
+}
+
+// TopK of n lines beside each other, whose elements are `step` apart: 1 to kMostTop of 1 to kTopLines lines.
 template <typename T>
 struct TopLines {
   const T* x = nullptr;
   int64_t step = 0, length = 0, n = 0, k = 0;
-  T magnitude = 0, infinity = 0, flip = 0;
+  ElementOrder<T> by;
   T* order = nullptr;  // order[j * kTopLines + l]: where element j of line l was
 };
 inline constexpr int64_t kTopLines = 16;
 inline constexpr int64_t kMostTop = 32;
+
+// Loops over the keys of elements as large as T.
+template <typename T>
+struct KeyTable {
+  // False, with nothing done, where vectors would win nothing.
+  bool (*top)(const TopLines<T>& lines);
+  // tops[g] = the largest key of the elements g, g + groups, ... of n. There are as many elements, and `groups` is a
+  // multiple of 16.
+  void (*group_tops)(const T* x, int64_t n, const ElementOrder<T>& by, int64_t groups, T* tops);
+  // places[0, result) = where elements from *next on have at least the key `least`: at most kMostPlaces. *next becomes
+  // the first element that was not looked at.
+  int64_t (*at_least)(const T* x, int64_t n, const ElementOrder<T>& by, T least, int64_t* next, int64_t* places);
+  // y[j] = the first row with the largest key of column j of x[length][columns], whose rows are `step` apart. Elements
+  // have `bytes`; those smaller than T are signed. Rows are counted in 32 bits.
+  void (*top_rows)(const void* x, size_t bytes, int64_t length, int64_t step, int64_t columns,
+                   const ElementOrder<T>& by, int64_t* y);
+};
+inline constexpr int64_t kMostPlaces = 64;
 
 struct LineTable {
   // Running sums of n lines beside each other, whose elements are `step` apart (negative: from the last one on). y has
@@ -34,13 +70,8 @@ struct LineTable {
   // last.
   void (*weighted_sum)(const float* x, const int64_t* offsets, const float* factors, int64_t taps, float bias,
                        int64_t n, float* y);
-  // y[j] = the row of the largest or the smallest element of column j of x[length][inner], j < columns; of equal ones
-  // the first or the last. A NaN is the extreme, whichever is asked for. Rows are counted in 32 bits.
-  void (*arg_columns)(const float* x, int64_t length, int64_t inner, int64_t columns, bool largest, bool last,
-                      int64_t* y);
-  // False, with nothing done, where vectors would win nothing.
-  bool (*top_i32)(const TopLines<int32_t>& lines);
-  bool (*top_i64)(const TopLines<int64_t>& lines);
+  KeyTable<int32_t> keys32;
+  KeyTable<int64_t> keys64;
   // y[j] = the sum of (x[i] - columns[i * stride + j])^2 over i < length, j < n.
   void (*square_distances)(const float* x, const float* columns, int64_t stride, int64_t length, int64_t n, float* y);
   // The first place of a value; n where it is nowhere.

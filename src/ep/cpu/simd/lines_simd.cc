@@ -15,43 +15,29 @@ namespace {
 template <typename T>
 using LineTag = hn::CappedTag<T, 64 / sizeof(T)>;
 
-// kVectors vectors of lines, of which the last one has `count`. What rounding takes from a sum of float32 is subtracted
-// from its next element (Kahan's summation), which takes half the time of sums in double.
-template <typename T, int kVectors>
-void running_block(const T* x, T* y, int64_t length, int64_t step, int64_t count) {
+// A vector of lines, `count` of them.
+template <typename T>
+void running_vector(const T* x, T* y, int64_t length, int64_t step, int64_t count) {
   const LineTag<T> d;
-  using V = hn::Vec<LineTag<T>>;
-  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
 #if HWY_MAX_BYTES >= 64
   const auto mask = hn::FirstN(d, static_cast<size_t>(count));
-  const auto load = [&](const T* p) { return kVectors == 1 ? hn::MaskedLoad(mask, d, p) : hn::LoadU(d, p); };
-  const auto store = [&](V v, T* p) { kVectors == 1 ? hn::BlendedStore(v, mask, d, p) : hn::StoreU(v, d, p); };
 #else
   (void)count;
-  const auto load = [&](const T* p) { return hn::LoadU(d, p); };
-  const auto store = [&](V v, T* p) { hn::StoreU(v, d, p); };
 #endif
-  V sums[kVectors], lost[kVectors];
-  for (int j = 0; j < kVectors; ++j) sums[j] = lost[j] = hn::Zero(d);
+  auto sum = hn::Zero(d);
   for (int64_t k = 0; k < length; ++k, x += step, y += step) {
-    for (int j = 0; j < kVectors; ++j) {
-      if constexpr (std::is_same_v<T, float>) {
-        const V before = sums[j], added = hn::Sub(load(x + j * lanes), lost[j]);
-        sums[j] = hn::Add(before, added);
-        const V rest = hn::Sub(hn::Sub(sums[j], before), added);
-        // Once a sum is infinite or NaN there is no rest.
-        lost[j] = hn::IfThenElseZero(hn::IsFinite(rest), rest);
-      } else {
-        sums[j] = hn::Add(sums[j], load(x + j * lanes));
-      }
-      store(sums[j], y + j * lanes);
-    }
+#if HWY_MAX_BYTES >= 64
+    sum = hn::Add(sum, hn::MaskedLoad(mask, d, x));
+    hn::BlendedStore(sum, mask, d, y);
+#else
+    sum = hn::Add(sum, hn::LoadU(d, x));
+    hn::StoreU(sum, d, y);
+#endif
   }
 }
 
-// The same for float32 by sums in double, 8 lines or fewer with 512 bits: where few vectors go side by side, each of
-// the steps above would wait for the one before it.
-void running_doubles(const float* x, float* y, int64_t length, int64_t step, int64_t count) {
+// The same for float32 by sums in double, 8 lines or fewer with 512 bits.
+void running_vector(const float* x, float* y, int64_t length, int64_t step, int64_t count) {
   const LineTag<double> d;
   const hn::Rebind<float, LineTag<double>> f;
 #if HWY_MAX_BYTES >= 64
@@ -71,6 +57,48 @@ void running_doubles(const float* x, float* y, int64_t length, int64_t step, int
   }
 }
 
+// Whole rows of lines, at most kMostRunning of them: rows may be so far apart that few of their cache lines fit at a
+// time. What rounding takes from a sum of float32 is subtracted from its next element (Kahan's summation), which takes
+// half the time of sums in double. False where a sum of float32 is not finite: then there is no rest, and the results
+// do not hold.
+constexpr int64_t kMostRunning = 1024;
+template <typename T>
+bool running_rows(const T* x, T* y, int64_t length, int64_t step, int64_t n) {
+  const LineTag<T> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  for (int64_t i = 0; i < n; ++i) y[i] = x[i];
+  // The last vector overlaps the one before it, and has rests of its own.
+  const auto for_vectors = [&](const auto& body) {
+    for (int64_t i = 0; i < n; i += lanes) body(i, std::min(i, n - lanes));
+  };
+  if constexpr (std::is_same_v<T, float>) {
+    alignas(64) float lost[kMostRunning];
+    for_vectors([&](int64_t i, int64_t) { hn::Store(hn::Zero(d), d, lost + i); });
+    for (int64_t k = 1; k < length; ++k) {
+      x += step;
+      y += step;
+      for_vectors([&](int64_t i, int64_t at) {
+        const auto before = hn::LoadU(d, y - step + at), added = hn::Sub(hn::LoadU(d, x + at), hn::Load(d, lost + i));
+        const auto sum = hn::Add(before, added);
+        hn::StoreU(sum, d, y + at);
+        hn::Store(hn::Sub(hn::Sub(sum, before), added), d, lost + i);
+      });
+    }
+    auto rests = hn::Zero(d);
+    for_vectors([&](int64_t i, int64_t) { rests = hn::Add(rests, hn::Load(d, lost + i)); });
+    return hn::AllFalse(d, hn::IsNaN(rests));
+  } else {
+    for (int64_t k = 1; k < length; ++k) {
+      x += step;
+      y += step;
+      for_vectors([&](int64_t, int64_t at) {
+        hn::StoreU(hn::Add(hn::LoadU(d, y - step + at), hn::LoadU(d, x + at)), d, y + at);
+      });
+    }
+    return true;
+  }
+}
+
 template <typename T>
 void running_sum(const T* x, T* y, int64_t length, int64_t step, int64_t n, bool exclusive) {
   if (exclusive && length > 0) {
@@ -78,44 +106,30 @@ void running_sum(const T* x, T* y, int64_t length, int64_t step, int64_t n, bool
     y += step;
     --length;
   }
-  constexpr int kVectors = 4;
-  constexpr bool kDoubles = std::is_same_v<T, float>;
-  const auto whole = static_cast<int64_t>(hn::Lanes(LineTag<T>())), lanes = kDoubles ? whole / 2 : whole;
-  const auto run_one = [&](int64_t at, int64_t count) {
-    if constexpr (kDoubles) {
-      running_doubles(x + at, y + at, length, step, count);
-    } else {
-      running_block<T, 1>(x + at, y + at, length, step, count);
+  if (length <= 0) return;
+  const auto whole = static_cast<int64_t>(hn::Lanes(LineTag<T>())),
+             lanes = std::is_same_v<T, float> ? whole / 2 : whole;
+  const int64_t fewest = 4 * whole;  // lines of running_rows()
+  for (int64_t end = 0; end < n;) {
+    int64_t i = end;
+    end = n - i <= kMostRunning ? n : i + kMostRunning - fewest;
+    if (end - i >= fewest && running_rows(x + i, y + i, length, step, end - i)) continue;
+    for (; i + lanes <= end; i += lanes) running_vector(x + i, y + i, length, step, lanes);
+    if (i == end) continue;
+    if (HWY_MAX_BYTES >= 64) {
+      running_vector(x + i, y + i, length, step, end - i);
+      continue;
     }
-  };
-  if constexpr (!kDoubles) {
-    // Whole rows: those of many lines may be so far apart that few of their cache lines fit at a time.
-    if (n >= kVectors * whole && length > 0) {
-      const LineTag<T> d;
-      for (int64_t i = 0; i < n; ++i) y[i] = x[i];
-      for (int64_t k = 1; k < length; ++k) {
-        x += step;
-        y += step;
-        for (int64_t i = 0; i < n; i += whole) {
-          const int64_t at = i + whole <= n ? i : n - whole;
-          hn::StoreU(hn::Add(hn::LoadU(d, y - step + at), hn::LoadU(d, x + at)), d, y + at);
-        }
-      }
-      return;
+    // The last vector overlaps the one before it.
+    if (end >= lanes) {
+      running_vector(x + end - lanes, y + end - lanes, length, step, lanes);
+      continue;
     }
-  }
-  int64_t i = 0;
-  for (; kDoubles && i + kVectors * whole <= n; i += kVectors * whole)
-    running_block<T, kVectors>(x + i, y + i, length, step, whole);
-  for (; i + lanes <= n; i += lanes) run_one(i, lanes);
-  if (i == n) return;
-  if (HWY_MAX_BYTES >= 64) return run_one(i, n - i);
-  // The last vector overlaps the one before it.
-  if (n >= lanes) return run_one(n - lanes, lanes);
-  for (; i < n; ++i) {
-    using A = std::conditional_t<std::is_floating_point_v<T>, double, uint64_t>;
-    A sum = 0;
-    for (int64_t k = 0, at = i; k < length; ++k, at += step) y[at] = static_cast<T>(sum += static_cast<A>(x[at]));
+    for (; i < end; ++i) {
+      using A = std::conditional_t<std::is_floating_point_v<T>, double, uint64_t>;
+      A sum = 0;
+      for (int64_t k = 0, at = i; k < length; ++k, at += step) y[at] = static_cast<T>(sum += static_cast<A>(x[at]));
+    }
   }
 }
 
@@ -135,9 +149,11 @@ void add_rows(const float* x, int64_t x_stride, float* y, int64_t y_stride, int6
 template <int kVectors>
 TENON_INLINE void weighted_block(const float* x, const int64_t* offsets, const float* factors, int64_t taps, float bias,
                                  FW* sums) {
+#pragma GCC unroll 8
   for (int j = 0; j < kVectors; ++j) sums[j] = set_wide(bias);
   for (int64_t t = 0; t < taps; ++t) {
     const FW factor = set_wide(factors[t]);
+#pragma GCC unroll 8
     for (int j = 0; j < kVectors; ++j) sums[j] = fma8(factor, load_wide(x + offsets[t] + j * kWide), sums[j]);
   }
 }
@@ -149,6 +165,7 @@ void weighted_sum(const float* x, const int64_t* offsets, const float* factors, 
   for (; i + kVectors * kWide <= n; i += kVectors * kWide) {
     FW sums[kVectors];
     weighted_block<kVectors>(x + i, offsets, factors, taps, bias, sums);
+#pragma GCC unroll 8
     for (int j = 0; j < kVectors; ++j) store_wide(y + i + j * kWide, sums[j]);
   }
   for (; i < n; i += kWide) {
@@ -164,56 +181,145 @@ void weighted_sum(const float* x, const int64_t* offsets, const float* factors, 
   }
 }
 
+// key_of() of vectors.
+template <typename T>
+class VectorKeys {
+ public:
+  using D = LineTag<T>;
+  using V = hn::Vec<D>;
+  explicit VectorKeys(const ElementOrder<T>& by)
+      : signs_(hn::Set(D(), by.signs)),
+        magnitude_(hn::Set(D(), by.magnitude)),
+        infinity_(hn::Set(D(), by.infinity)),
+        flip_(hn::Set(D(), by.flip)),
+        nan_(hn::Set(D(), by.nan)) {}
+  TENON_INLINE V operator()(V bits) const {
+    const V sign = hn::And(hn::BroadcastSignBit(bits), signs_), size = hn::And(bits, magnitude_);
+    const V key = hn::Xor(hn::Sub(hn::Xor(size, sign), sign), flip_);
+    return hn::IfThenElse(hn::Gt(size, infinity_), nan_, key);
+  }
+
+ private:
+  V signs_, magnitude_, infinity_, flip_, nan_;
+};
+
+template <typename T>
+void group_tops(const T* x, int64_t n, const ElementOrder<T>& by, int64_t groups, T* tops) {
+  const LineTag<T> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const VectorKeys<T> keys(by);
+  for (int64_t j = 0; j < groups; j += lanes) hn::StoreU(keys(hn::LoadU(d, x + j)), d, tops + j);
+  int64_t i = groups, j = 0;
+  for (; i + lanes <= n; i += lanes) {
+    hn::StoreU(hn::Max(hn::LoadU(d, tops + j), keys(hn::LoadU(d, x + i))), d, tops + j);
+    j = j + lanes < groups ? j + lanes : 0;
+  }
+#if HWY_MAX_BYTES >= 32
+  const auto inside = hn::FirstN(d, static_cast<size_t>(n - i));
+  const auto top = hn::LoadU(d, tops + j);
+  hn::StoreU(hn::IfThenElse(inside, hn::Max(top, keys(hn::MaskedLoad(inside, d, x + i))), top), d, tops + j);
+#else
+  for (; i < n; ++i, ++j) tops[j] = std::max(tops[j], key_of(x[i], by));
+#endif
+}
+
+template <typename T>
+int64_t at_least(const T* x, int64_t n, const ElementOrder<T>& by, T least, int64_t* next, int64_t* places) {
+  const LineTag<T> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const VectorKeys<T> keys(by);
+  const auto bound = hn::Set(d, least);
+  int64_t i = *next, count = 0;
+  const auto put = [&](auto below) {
+    if (hn::AllTrue(d, below)) return;
+    uint64_t bits = 0;
+    hn::StoreMaskBits(d, hn::Not(below), reinterpret_cast<uint8_t*>(&bits));
+    for (; bits != 0; bits &= bits - 1) places[count++] = i + __builtin_ctzll(bits);
+  };
+  for (; i + lanes <= n && count + lanes <= kMostPlaces; i += lanes) put(hn::Gt(bound, keys(hn::LoadU(d, x + i))));
+  if (i + lanes > n && count + lanes <= kMostPlaces) {
+#if HWY_MAX_BYTES >= 32
+    const auto inside = hn::FirstN(d, static_cast<size_t>(n - i));
+    put(hn::Or(hn::Not(inside), hn::Gt(bound, keys(hn::MaskedLoad(inside, d, x + i)))));
+    i = n;
+#else
+    for (; i < n; ++i)
+      if (key_of(x[i], by) >= least) places[count++] = i;
+#endif
+  }
+  *next = i;
+  return count;
+}
+
 // kVectors vectors of columns.
-template <int kVectors, bool kLargest, bool kLast>
-void arg_block(const float* x, int64_t length, int64_t inner, int64_t* y) {
-  const DF32 f;
-  const DI32 d;
-  VF32 best[kVectors];
-  VI32 at[kVectors];
+template <typename T, typename S, int kVectors>
+void top_rows_block(const S* x, int64_t length, int64_t step, const VectorKeys<T>& keys, int64_t* y) {
+  const LineTag<T> d;
+  const hn::Rebind<S, LineTag<T>> narrow;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto key_at = [&](const S* from) {
+    if constexpr (std::is_same_v<T, S>) {
+      return keys(hn::LoadU(d, from));
+    } else {
+      return keys(hn::PromoteTo(d, hn::LoadU(narrow, from)));
+    }
+  };
+  hn::Vec<LineTag<T>> best[kVectors], at[kVectors];
+#pragma GCC unroll 8
   for (int j = 0; j < kVectors; ++j) {
-    best[j] = hn::LoadU(f, x + j * kLanes);
+    best[j] = key_at(x + j * lanes);
     at[j] = hn::Zero(d);
   }
   for (int64_t k = 1; k < length; ++k) {
-    const VI32 row = hn::Set(d, static_cast<int32_t>(k));
+    x += step;
+    const auto row = hn::Set(d, static_cast<T>(k));
+#pragma GCC unroll 8
     for (int j = 0; j < kVectors; ++j) {
-      const VF32 v = hn::LoadU(f, x + k * inner + j * kLanes), b = best[j];
-      const auto nan = hn::IsNaN(v), kept_nan = hn::IsNaN(b);
-      auto takes = hn::Or(kLargest ? hn::Gt(v, b) : hn::Lt(v, b), hn::AndNot(kept_nan, nan));
-      if (kLast) takes = hn::Or(takes, hn::Or(hn::Eq(v, b), hn::And(nan, kept_nan)));
-      best[j] = hn::IfThenElse(takes, v, b);
-      at[j] = hn::IfThenElse(hn::RebindMask(d, takes), row, at[j]);
+      const auto key = key_at(x + j * lanes);
+      at[j] = hn::IfThenElse(hn::Gt(key, best[j]), row, at[j]);
+      best[j] = hn::Max(key, best[j]);
     }
   }
-  alignas(64) int32_t places[kVectors * kLanes];
-  for (int j = 0; j < kVectors; ++j) hn::Store(at[j], d, places + j * kLanes);
-  for (int64_t i = 0; i < kVectors * kLanes; ++i) y[i] = places[i];
+  alignas(64) T places[kVectors * 64 / sizeof(T)];
+#pragma GCC unroll 8
+  for (int j = 0; j < kVectors; ++j) hn::Store(at[j], d, places + j * lanes);
+  for (int64_t i = 0; i < kVectors * lanes; ++i) y[i] = places[i];
 }
 
-template <bool kLargest, bool kLast>
-void arg_columns_as(const float* x, int64_t length, int64_t inner, int64_t columns, int64_t* y) {
+template <typename T, typename S>
+void top_rows_of(const S* x, int64_t length, int64_t step, int64_t columns, const ElementOrder<T>& by, int64_t* y) {
   constexpr int kVectors = 4;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(LineTag<T>()));
+  const VectorKeys<T> keys(by);
   int64_t i = 0;
-  for (; i + kVectors * kLanes <= columns; i += kVectors * kLanes)
-    arg_block<kVectors, kLargest, kLast>(x + i, length, inner, y + i);
-  for (; i + kLanes <= columns; i += kLanes) arg_block<1, kLargest, kLast>(x + i, length, inner, y + i);
+  for (; i + kVectors * lanes <= columns; i += kVectors * lanes)
+    top_rows_block<T, S, kVectors>(x + i, length, step, keys, y + i);
+  for (; i < columns && lanes <= columns; i += lanes) {
+    // The last vector overlaps the one before it.
+    const int64_t at = std::min(i, columns - lanes);
+    top_rows_block<T, S, 1>(x + at, length, step, keys, y + at);
+  }
   for (; i < columns; ++i) {
-    int64_t best = 0;
+    T best = key_of(static_cast<T>(x[i]), by);
+    y[i] = 0;
     for (int64_t k = 1; k < length; ++k) {
-      const float v = x[k * inner + i], b = x[best * inner + i];
-      const bool nan = v != v, kept_nan = b != b;
-      if ((kLargest ? v > b : v < b) || (nan && !kept_nan) || (kLast && (v == b || (nan && kept_nan)))) best = k;
+      const T key = key_of(static_cast<T>(x[k * step + i]), by);
+      if (key > best) {
+        best = key;
+        y[i] = k;
+      }
     }
-    y[i] = best;
   }
 }
 
-void arg_columns(const float* x, int64_t length, int64_t inner, int64_t columns, bool largest, bool last, int64_t* y) {
-  if (largest && last) return arg_columns_as<true, true>(x, length, inner, columns, y);
-  if (largest) return arg_columns_as<true, false>(x, length, inner, columns, y);
-  if (last) return arg_columns_as<false, true>(x, length, inner, columns, y);
-  arg_columns_as<false, false>(x, length, inner, columns, y);
+template <typename T>
+void top_rows(const void* x, size_t bytes, int64_t length, int64_t step, int64_t columns, const ElementOrder<T>& by,
+              int64_t* y) {
+  if constexpr (sizeof(T) == 4) {
+    if (bytes == 1) return top_rows_of(static_cast<const int8_t*>(x), length, step, columns, by, y);
+    if (bytes == 2) return top_rows_of(static_cast<const int16_t*>(x), length, step, columns, by, y);
+  }
+  top_rows_of(static_cast<const T*>(x), length, step, columns, by, y);
 }
 
 #if HWY_MAX_BYTES >= 32
@@ -225,28 +331,17 @@ void top_vector(const TopLines<T>& lines, int64_t first) {
   using V = hn::Vec<LineTag<T>>;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const auto inside = hn::FirstN(d, static_cast<size_t>(std::min(lanes, lines.n - first)));
-  const V magnitude = hn::Set(d, lines.magnitude), infinity = hn::Set(d, lines.infinity), flip = hn::Set(d, lines.flip);
-  const V nan = hn::Xor(hn::Set(d, std::numeric_limits<T>::max()), flip);
-  // Negative NaNs lie below everything: of the largest they are the first all the same.
-  const bool below = lines.magnitude != 0 && lines.flip == 0;
-  const V low = hn::Set(d, below ? ~lines.infinity : std::numeric_limits<T>::min());
+  const VectorKeys<T> key_at(lines.by);
   alignas(64) T keys[kMostTop * kTopLines];
   std::fill_n(keys, lines.k * lanes, T(0));
   T* const order = lines.order + first;
   const int64_t last = lines.k - 1;
-  V worst = low;
+  V worst = hn::Zero(d);
   const T* x = lines.x + first;
   for (int64_t i = 0; i < lines.length; ++i, x += lines.step) {
-    const V bits = hn::MaskedLoad(inside, d, x);
-    V key = hn::Xor(hn::Xor(bits, hn::And(hn::BroadcastSignBit(bits), magnitude)), flip);
-    auto moves = hn::Or(hn::Gt(key, worst), hn::Lt(key, low));
-    if (i > last && hn::AllFalse(d, moves)) continue;
-    if (lines.magnitude != 0) {
-      const V size = hn::And(bits, magnitude);
-      key = hn::IfThenElse(hn::Eq(size, hn::Zero(d)), flip, key);
-      key = hn::IfThenElse(hn::Gt(size, infinity), nan, key);
-    }
-    moves = i > last ? hn::Gt(key, worst) : hn::Eq(key, key);
+    const V key = key_at(hn::MaskedLoad(inside, d, x));
+    auto moves = i > last ? hn::Gt(key, worst) : hn::Eq(key, key);
+    if (hn::AllFalse(d, moves)) continue;
     int64_t j = std::min(i, last);
     const V place = hn::Set(d, static_cast<T>(i));
     const auto put = [&](V other_key, V other_place, decltype(moves) others) {
@@ -285,14 +380,17 @@ template <int kVectors>
 void distances_of(const float* x, const float* columns, int64_t stride, int64_t length, float* y) {
   const DF32 f;
   VF32 sums[kVectors];
+#pragma GCC unroll 8
   for (int j = 0; j < kVectors; ++j) sums[j] = hn::Zero(f);
   for (int64_t i = 0; i < length; ++i) {
     const VF32 v = hn::Set(f, x[i]);
+#pragma GCC unroll 8
     for (int j = 0; j < kVectors; ++j) {
       const VF32 d = hn::Sub(v, hn::LoadU(f, columns + i * stride + j * kLanes));
       sums[j] = hn::MulAdd(d, d, sums[j]);
     }
   }
+#pragma GCC unroll 8
   for (int j = 0; j < kVectors; ++j) hn::StoreU(sums[j], f, y + j * kLanes);
 }
 
@@ -318,6 +416,7 @@ int64_t find(const float* x, int64_t n, float value) {
   int64_t i = 0;
   for (; i + 4 * kLanes <= n; i += 4 * kLanes) {
     auto found = hn::Eq(hn::LoadU(f, x + i), wanted);
+#pragma GCC unroll 8
     for (int j = 1; j < 4; ++j) found = hn::Or(found, hn::Eq(hn::LoadU(f, x + i + j * kLanes), wanted));
     if (!hn::AllFalse(f, found)) break;
   }
@@ -335,6 +434,7 @@ float squares(const float* x, int64_t n, float mean) {
   VF32 sums[4] = {hn::Zero(f), hn::Zero(f), hn::Zero(f), hn::Zero(f)};
   int64_t i = 0;
   for (; i + 4 * kLanes <= n; i += 4 * kLanes) {
+#pragma GCC unroll 8
     for (int j = 0; j < 4; ++j) {
       const VF32 d = hn::Sub(hn::LoadU(f, x + i + j * kLanes), centre);
       sums[j] = hn::MulAdd(d, d, sums[j]);
@@ -432,9 +532,8 @@ const LineTable line_table = {&running_sum<float>,
                               &running_sum<int64_t>,
                               &add_rows,
                               &weighted_sum,
-                              &arg_columns,
-                              &top_lines<int32_t>,
-                              &top_lines<int64_t>,
+                              {&top_lines<int32_t>, &group_tops<int32_t>, &at_least<int32_t>, &top_rows<int32_t>},
+                              {&top_lines<int64_t>, &group_tops<int64_t>, &at_least<int64_t>, &top_rows<int64_t>},
                               &square_distances,
                               &find,
                               &squares,

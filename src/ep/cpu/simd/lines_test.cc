@@ -21,7 +21,7 @@ class Lines : public testing::TestWithParam<Isa> {};
 
 TEST_P(Lines, RunningSumsKeepWhatFloatsWouldLose) {
   const LineTable& table = line_table_of(GetParam());
-  for (int64_t n : {1, 7, 16, 33, 64, 200})
+  for (int64_t n : {1, 7, 16, 33, 64, 200, 1100})
     for (bool reverse : {false, true})
       for (bool exclusive : {false, true}) {
         // A float32 sum would stay at the first number.
@@ -41,7 +41,7 @@ TEST_P(Lines, RunningSumsKeepWhatFloatsWouldLose) {
 TEST_P(Lines, RunningSumsOfInfinitiesAndNaN) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   const LineTable& table = line_table_of(GetParam());
-  for (int64_t n : {1, 16, 70}) {
+  for (int64_t n : {1, 16, 70, 1100}) {
     std::vector<float> x(5 * n), y(5 * n);
     for (int64_t i = 0; i < n; ++i)
       for (int64_t k = 0; k < 5; ++k) x[k * n + i] = k == 1 ? kInfinity : k == 3 ? -kInfinity : 2.0f;
@@ -59,7 +59,7 @@ TEST_P(Lines, RunningSumsOfInfinitiesAndNaN) {
 template <typename T, typename Sum>
 void expect_running_sums(const Sum& sum) {
   constexpr int64_t kLength = 5;
-  for (int64_t n : {1, 3, 7, 8, 15, 16, 17, 33, 100})
+  for (int64_t n : {1, 3, 7, 8, 15, 16, 17, 33, 100, 1100})
     for (bool exclusive : {false, true}) {
       std::vector<T> x(kLength * n), y(kLength * n + 1, T(77));
       for (int64_t i = 0; i < std::ssize(x); ++i) x[i] = static_cast<T>(i * 37 % 101 - 50);
@@ -95,30 +95,6 @@ TEST_P(Lines, AddsRowsAndNothingBesideThem) {
     line_table_of(GetParam()).add_rows(x.data(), from, y.data(), to, rows, n);
     EXPECT_EQ(y, want) << n;
   }
-}
-
-TEST_P(Lines, PlacesOfExtremesWithTiesAndNaN) {
-  const LineTable& table = line_table_of(GetParam());
-  constexpr int64_t kLength = 9, kInner = 150;
-  std::vector<float> x(kLength * kInner);
-  for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i * 7919 % 5);
-  for (int64_t k : {3, 6}) x[k * kInner + 5] = x[k * kInner + 140] = NAN;
-  for (int64_t columns : {1, 16, 63, 64, 150})
-    for (bool largest : {true, false})
-      for (bool last : {true, false}) {
-        std::vector<int64_t> y(columns + 1, -7);
-        table.arg_columns(x.data(), kLength, kInner, columns, largest, last, y.data());
-        for (int64_t j = 0; j < columns; ++j) {
-          int64_t want = 0;
-          for (int64_t k = 1; k < kLength; ++k) {
-            const float v = x[k * kInner + j], b = x[want * kInner + j];
-            const bool same = v == b || (std::isnan(v) && std::isnan(b));
-            if ((largest ? v > b : v < b) || (std::isnan(v) && !std::isnan(b)) || (last && same)) want = k;
-          }
-          ASSERT_EQ(y[j], want) << "column " << j << " of " << columns;
-        }
-        ASSERT_EQ(y[columns], -7);
-      }
 }
 
 TEST_P(Lines, StandardisesRows) {
@@ -208,50 +184,137 @@ TEST_P(Lines, EachElementTwice) {
   check_twice<uint32_t>(table.twice32);
 }
 
-// The first k of each line by what TopK orders: a NaN above every number, of equal ones the first.
-template <typename T, typename Bits>
-void expect_top(bool (*top)(const TopLines<Bits>&), const std::vector<T>& values) {
-  for (int64_t n : {4, 7, 8, 9, 16})
-    for (int64_t k : {1, 2, 5, 32})
-      for (bool largest : {true, false}) {
-        const int64_t length = 100, step = n + 3;
-        std::vector<T> x(length * step);
-        for (size_t i = 0; i < x.size(); ++i) x[i] = values[i * i * 7 % 1009 % values.size()];
-        std::vector<Bits> order(k * kTopLines, -1);
-        TopLines<Bits> lines{.x = reinterpret_cast<const Bits*>(x.data()),
-                             .step = step,
-                             .length = length,
-                             .n = n,
-                             .k = k,
-                             .flip = largest ? Bits(0) : Bits(-1),
-                             .order = order.data()};
-        if constexpr (std::is_floating_point_v<T>) {
-          lines.magnitude = std::numeric_limits<Bits>::max();
-          lines.infinity = std::bit_cast<Bits>(std::numeric_limits<T>::infinity());
-        }
-        if (!top(lines)) continue;
-        for (int64_t l = 0; l < n; ++l) {
-          std::vector<int64_t> wanted(length);
-          std::iota(wanted.begin(), wanted.end(), 0);
-          std::stable_sort(wanted.begin(), wanted.end(), [&](int64_t a, int64_t b) {
-            const T left = x[(largest ? a : b) * step + l], right = x[(largest ? b : a) * step + l];
-            return left > right || (left != left && right == right);
-          });
-          for (int64_t j = 0; j < k; ++j)
-            ASSERT_EQ(order[j * kTopLines + l], wanted[j]) << "place " << j << " of " << k << " in line " << l;
-        }
-      }
+// The order of elements as TopK has it; B is their bits, widened.
+template <typename T, typename B>
+ElementOrder<B> order_of_type(bool largest) {
+  ElementOrder<B> by{.flip = largest ? B(0) : B(-1)};
+  if constexpr (std::is_floating_point_v<T>) {
+    by.signs = -1;
+    by.magnitude = std::numeric_limits<B>::max();
+    by.infinity = std::bit_cast<B>(std::numeric_limits<T>::infinity());
+    by.nan = std::numeric_limits<B>::max() ^ by.flip;
+  } else if constexpr (std::is_unsigned_v<T> && sizeof(T) < sizeof(B)) {
+    by.magnitude = std::numeric_limits<T>::max();
+  } else if constexpr (std::is_unsigned_v<T>) {
+    by.flip ^= std::numeric_limits<B>::min();
+  }
+  return by;
 }
 
-TEST_P(Lines, TopOfLinesBesideEachOther) {
+template <typename T>
+bool comes_before(T a, T b, bool largest) {
+  if (a != a || b != b) return largest ? a != a && b == b : a == a && b != b;
+  return largest ? a > b : a < b;
+}
+
+// Values of a type in an order that mixes them.
+template <typename T>
+std::vector<T> mixed(const std::vector<T>& values, int64_t n) {
+  std::vector<T> x(n);
+  for (int64_t i = 0; i < n; ++i) x[i] = values[i * i * 7 % 1009 % std::ssize(values)];
+  return x;
+}
+
+template <typename T, typename B>
+void expect_keys(const KeyTable<B>& table, const std::vector<T>& values) {
+  constexpr bool kWide = sizeof(T) == sizeof(B);
+  for (bool largest : {true, false}) {
+    const auto by = order_of_type<T, B>(largest);
+    const auto key = [&](T value) {
+      using Signed = std::conditional_t<sizeof(T) == 1, int8_t, std::conditional_t<sizeof(T) == 2, int16_t, B>>;
+      return key_of(static_cast<B>(std::bit_cast<Signed>(value)), by);
+    };
+    for (T a : values)
+      for (T b : values) ASSERT_EQ(key(a) > key(b), comes_before(a, b, largest)) << a << " and " << b;
+    // Lines beside each other: the first of the k, and the first of columns.
+    const int64_t length = 100;
+    for (int64_t n : {1, 4, 7, 8, 9, 16, 33, 70, 150}) {
+      const int64_t step = n + 3;
+      const std::vector<T> x = mixed(values, length * step);
+      const auto wanted = [&](int64_t l) {
+        std::vector<int64_t> order(length);
+        std::iota(order.begin(), order.end(), 0);
+        std::stable_sort(order.begin(), order.end(),
+                         [&](int64_t a, int64_t b) { return comes_before(x[a * step + l], x[b * step + l], largest); });
+        return order;
+      };
+      for (bool back : {false, true}) {
+        std::vector<int64_t> y(n + 1, -7);
+        const int64_t last = length - 1;
+        table.top_rows(back ? x.data() + last * step : x.data(), sizeof(T), length, back ? -step : step, n, by,
+                       y.data());
+        for (int64_t l = 0; l < n; ++l) {
+          const std::vector<int64_t> order = wanted(l);
+          int64_t at = 0;
+          while (back && at < last && !comes_before(x[order[0] * step + l], x[order[at + 1] * step + l], largest)) ++at;
+          ASSERT_EQ(y[l], back ? last - order[at] : order[0]) << "column " << l << " of " << n;
+        }
+        ASSERT_EQ(y[n], -7);
+      }
+      if constexpr (kWide) {
+        for (int64_t k : {1, 2, 5, 32}) {
+          std::vector<B> order(k * kTopLines, -1);
+          const TopLines<B> lines{.x = reinterpret_cast<const B*>(x.data()),
+                                  .step = step,
+                                  .length = length,
+                                  .n = n,
+                                  .k = k,
+                                  .by = by,
+                                  .order = order.data()};
+          if (n > kTopLines || !table.top(lines)) continue;
+          for (int64_t l = 0; l < n; ++l)
+            for (int64_t j = 0; j < k; ++j)
+              ASSERT_EQ(order[j * kTopLines + l], wanted(l)[j]) << "place " << j << " of " << k << " in line " << l;
+        }
+      }
+    }
+    // A row: the largest keys of groups, and the places of keys from one on.
+    if constexpr (kWide) {
+      for (int64_t n : {64, 65, 79, 100, 200, 1000}) {
+        const std::vector<T> x = mixed(values, n);
+        const auto* const bits = reinterpret_cast<const B*>(x.data());
+        for (int64_t groups : {16, 32, 64}) {
+          std::vector<B> tops(groups + 1, B(-7));
+          table.group_tops(bits, n, by, groups, tops.data());
+          for (int64_t g = 0; g < groups; ++g) {
+            B top = key(x[g]);
+            for (int64_t i = g; i < n; i += groups) top = std::max(top, key(x[i]));
+            ASSERT_EQ(tops[g], top) << "group " << g << " of " << n;
+          }
+          ASSERT_EQ(tops[groups], B(-7));
+        }
+        for (T value : values) {
+          std::vector<int64_t> found, places(kMostPlaces + 1, -7);
+          for (int64_t next = 1; next < n;) {
+            const int64_t count = table.at_least(bits, n, by, key(value), &next, places.data());
+            found.insert(found.end(), places.begin(), places.begin() + count);
+            ASSERT_EQ(places[kMostPlaces], -7);
+          }
+          std::vector<int64_t> wanted;
+          for (int64_t i = 1; i < n; ++i)
+            if (!comes_before(value, x[i], largest)) wanted.push_back(i);
+          ASSERT_EQ(found, wanted) << value << " in " << n;
+        }
+      }
+    }
+  }
+}
+
+TEST_P(Lines, KeysOfEachTypeGiveItsOrder) {
   const LineTable& table = line_table_of(GetParam());
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
-  expect_top<float>(table.top_i32,
-                    {1, -0.0f, 0.0f, NAN, -2, -NAN, kInfinity, -kInfinity, 3.5f, -7, 1e-40f, -1e-40f, 12});
-  expect_top<float>(table.top_i32, {-1, -2, -NAN, -kInfinity, -3, -5, -0.0f});
-  expect_top<double>(table.top_i64, {1, -0.0, 0.0, NAN, -2, -NAN, kInfinity, -kInfinity, 3.5, -7, 1e-310, -1e-310, 12});
-  expect_top<int32_t>(table.top_i32, {0, -1, 5, INT32_MAX, INT32_MIN, 17, -100});
-  expect_top<int64_t>(table.top_i64, {0, -1, 5, INT64_MAX, INT64_MIN, 17, int64_t{1} << 40});
+  expect_keys<float>(table.keys32,
+                     {1, -0.0f, 0.0f, NAN, -2, -NAN, kInfinity, -kInfinity, 3.5f, -7, 1e-40f, -1e-40f, 12});
+  expect_keys<float>(table.keys32, {-1, -2, -NAN, -kInfinity, -3, -5, -0.0f});
+  expect_keys<double>(table.keys64, {1, -0.0, 0.0, NAN, -2, -NAN, kInfinity, -kInfinity, 3.5, -7, 1e-310, -1e-310, 12});
+  expect_keys<int32_t>(table.keys32, {0, -1, 5, INT32_MAX, INT32_MIN, 17, -100});
+  expect_keys<uint32_t>(table.keys32, {0, UINT32_MAX, 5, INT32_MAX, 17, 1u << 31});
+  expect_keys<int64_t>(table.keys64, {0, -1, 5, INT64_MAX, INT64_MIN, 17, int64_t{1} << 40});
+  expect_keys<uint64_t>(table.keys64, {0, UINT64_MAX, 5, INT64_MAX, 17, uint64_t{1} << 63});
+  expect_keys<int16_t>(table.keys32, {0, -1, 5, INT16_MAX, INT16_MIN, 17});
+  expect_keys<uint16_t>(table.keys32, {0, 5, UINT16_MAX, 1 << 15, 17});
+  expect_keys<int8_t>(table.keys32, {0, -1, 5, INT8_MAX, INT8_MIN, 17});
+  expect_keys<uint8_t>(table.keys32, {0, 5, UINT8_MAX, 1 << 7, 17});
 }
 
 INSTANTIATE_TEST_SUITE_P(Isas, Lines, testing::ValuesIn(testable_isas()),
