@@ -1,7 +1,6 @@
 #include "ep/cpu/simd/norm.h"
 
 #include "ep/cpu/simd/math8.h"
-#include "ep/cpu/simd/transpose8.h"
 
 namespace tenon::cpu::TENON_ISA_NAMESPACE {
 
@@ -210,6 +209,13 @@ struct Reducer {
     if constexpr (kReduction == Reduction::kL1) return sum + abs8(x);
     return sum + x;
   }
+  // take() of a start and x, whose sign a zero keeps.
+  static TENON_INLINE FW first(FW x) {
+    if constexpr (kReduction == Reduction::kMax || kReduction == Reduction::kMin) return x;
+    if constexpr (kReduction == Reduction::kSum || kReduction == Reduction::kMean) return x;
+    if constexpr (kReduction == Reduction::kL1) return abs8(x);
+    return x * x;
+  }
   static TENON_INLINE FW join(FW a, FW b) {
     if constexpr (kReduction == Reduction::kMax) return max_or_nan8(a, b);
     if constexpr (kReduction == Reduction::kMin) return min_or_nan8(a, b);
@@ -228,57 +234,103 @@ struct Reducer {
   }
 };
 
-// Rows so short that joining the lanes of a vector would take longer than bringing one element of each of eight rows
-// into one.
 #ifdef __AVX__
-constexpr int64_t kShortRow = 24;
+// Rows so short that joining the lanes of each takes longer than adding its elements: kWide of them are joined at once.
+constexpr int64_t kShortRow = 4 * kWide;
 
-// Eight rows. Reads a vector from the last one's begin on even where n is less.
+#if HWY_MAX_BYTES >= 64
+using RowTag = DW;
+#else
+using RowTag = DF;
+#endif
+
+// One result for each vector of `rows`, in their order. Once for all reductions that join lanes in one way.
 template <Reduction kReduction>
-void reduce_short_rows(const float* x, float* y, int64_t n) {
+[[gnu::noinline]] FW join_lanes(const float* rows) {
   using R = Reducer<kReduction>;
-  F8 sum = splat<F8>(R::kStart);
-  for (int64_t first = 0; first < n; first += 8) {
-    // The last elements are those at the end of a whole vector.
-    const int64_t at = n < 8 ? 0 : least(first, n - 8);
-    __m256 columns[8];
+  const RowTag d;
+  const hn::Repartition<double, RowTag> pairs;
+  FW twos[kWide / 2], fours[kWide / 4];
 #pragma GCC unroll 8
-    for (int i = 0; i < 8; ++i) columns[i] = _mm256_loadu_ps(x + i * n + at);
-    transpose8(columns);
-    if (at == first && n - at >= 8) {
-#pragma GCC unroll 8
-      for (int i = 0; i < 8; ++i) sum = R::take(sum, F8{hn::Vec<DF>{columns[i]}});
-    } else {
-      for (int64_t i = first - at; i < n - at; ++i) sum = R::take(sum, F8{hn::Vec<DF>{columns[i]}});
-    }
+  for (int i = 0; i < kWide / 2; ++i) {
+    const auto a = hn::LoadU(d, rows + 2 * i * kWide), b = hn::LoadU(d, rows + (2 * i + 1) * kWide);
+    twos[i] = R::join(FW{hn::InterleaveLower(d, a, b)}, FW{hn::InterleaveUpper(d, a, b)});
   }
-  store8(y, R::finish(sum, static_cast<float>(n)));
+#pragma GCC unroll 4
+  for (int i = 0; i < kWide / 4; ++i) {
+    const auto a = hn::BitCast(pairs, twos[2 * i].v), b = hn::BitCast(pairs, twos[2 * i + 1].v);
+    fours[i] = R::join(FW{hn::BitCast(d, hn::InterleaveLower(pairs, a, b))},
+                       FW{hn::BitCast(d, hn::InterleaveUpper(pairs, a, b))});
+  }
+  // Blocks of four lanes are left.
+#if HWY_MAX_BYTES >= 64
+  FW eights[2];
+#pragma GCC unroll 2
+  for (int i = 0; i < 2; ++i) {
+    const __m512 a = fours[2 * i].v.raw, b = fours[2 * i + 1].v.raw;
+    eights[i] =
+        R::join(FW{hn::Vec<DW>{_mm512_shuffle_f32x4(a, b, 0x44)}}, FW{hn::Vec<DW>{_mm512_shuffle_f32x4(a, b, 0xee)}});
+  }
+  const __m512 a = eights[0].v.raw, b = eights[1].v.raw;
+  return R::join(FW{hn::Vec<DW>{_mm512_shuffle_f32x4(a, b, 0x88)}}, FW{hn::Vec<DW>{_mm512_shuffle_f32x4(a, b, 0xdd)}});
+#else
+  const __m256 a = fours[0].v.raw, b = fours[1].v.raw;
+  return R::join(FW{hn::Vec<DF>{_mm256_permute2f128_ps(a, b, 0x20)}},
+                 FW{hn::Vec<DF>{_mm256_permute2f128_ps(a, b, 0x31)}});
+#endif
+}
+
+// At most kWide rows, each in the same order wherever it stands.
+template <Reduction kReduction>
+void reduce_short_rows(const float* x, float* y, int64_t rows, int64_t n) {
+  using R = Reducer<kReduction>;
+  alignas(64) float results[kWide * kWide];
+#if HWY_MAX_BYTES >= 64
+  const auto load_rest = [&](const float* p, int64_t count) { return load_part_wide(p, count, R::kStart); };
+#else
+  const auto inside = hn::FirstN(DF(), static_cast<size_t>(n % kWide));
+  const auto start = hn::Set(DF(), R::kStart);
+  const auto load_rest = [&](const float* p, int64_t) {
+    return F8{hn::IfThenElse(inside, hn::MaskedLoad(inside, DF(), p), start)};
+  };
+#endif
+  for (int64_t r = 0; r < rows; ++r, x += n) {
+    FW result = R::first(n < kWide ? load_rest(x, n) : load_wide(x));
+    int64_t i = kWide;
+    for (; i + kWide <= n; i += kWide) result = R::take(result, load_wide(x + i));
+    if (i < n) result = R::take(result, load_rest(x + i, n - i));
+    store_wide(results + r * kWide, result);
+  }
+  for (int64_t r = rows; r < kWide; ++r) store_wide(results + r * kWide, zero_wide());
+  constexpr bool kExtreme = kReduction == Reduction::kMax || kReduction == Reduction::kMin;
+  const FW joined = join_lanes<kExtreme ? kReduction : Reduction::kSum>(results);
+  store_some(y, rows, R::finish(joined, static_cast<float>(n)));
 }
 #else
 constexpr int64_t kShortRow = 8;
-#endif
 
-// One row, whose sum has the same order.
 template <Reduction kReduction>
-float reduce_short_row(const float* x, int64_t n) {
+void reduce_short_rows(const float* x, float* y, int64_t, int64_t n) {
   using R = Reducer<kReduction>;
   F8 sum = splat<F8>(R::kStart);
   for (int64_t p = 0; p < n; ++p) sum = R::take(sum, set8(x[p]));
   float lanes[8];
   store8(lanes, R::finish(sum, static_cast<float>(n)));
-  return lanes[0];
+  *y = lanes[0];
 }
+#endif
 
 template <Reduction kReduction>
 void reduce_rows_as(const float* x, float* y, int64_t rows, int64_t n) {
   using R = Reducer<kReduction>;
   if (n <= kShortRow) {
-    int64_t row = 0;
 #ifdef __AVX__
-    for (; (rows - row) * n >= 7 * n + (n > 8 ? n : 8); row += 8)
-      reduce_short_rows<kReduction>(x + row * n, y + row, n);
+    constexpr int64_t kTogether = kWide;
+#else
+    constexpr int64_t kTogether = 1;
 #endif
-    for (; row < rows; ++row) y[row] = reduce_short_row<kReduction>(x + row * n, n);
+    for (int64_t row = 0; row < rows; row += kTogether)
+      reduce_short_rows<kReduction>(x + row * n, y + row, least(kTogether, rows - row), n);
     return;
   }
   for (int64_t row = 0; row < rows; ++row, x += n) {
