@@ -15,53 +15,58 @@ namespace {
 template <typename T>
 using LineTag = hn::CappedTag<T, 64 / sizeof(T)>;
 
-// A vector of lines, `count` of them.
-template <typename T>
-void running_vector(const T* x, T* y, int64_t length, int64_t step, int64_t count) {
-  const LineTag<T> d;
-#if HWY_MAX_BYTES >= 64
-  const auto mask = hn::FirstN(d, static_cast<size_t>(count));
-#else
-  (void)count;
-#endif
-  auto sum = hn::Zero(d);
+// kVectors vectors of lines of sums of A, the last of which overlaps the one before it. Sums of float32 are in double,
+// or what rounding takes from one is subtracted from its next element (Kahan's summation), which takes half the time.
+// False where such a sum is not finite: then there is no rest, and the results do not hold.
+template <typename A, int kVectors, typename T>
+bool running_block(const T* x, T* y, int64_t length, int64_t step, int64_t n) {
+  const LineTag<A> d;
+  const hn::Rebind<T, LineTag<A>> narrow;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  hn::Vec<LineTag<A>> sums[kVectors], lost[kVectors];
+#pragma GCC unroll 8
+  for (int j = 0; j < kVectors; ++j) sums[j] = lost[j] = hn::Zero(d);
   for (int64_t k = 0; k < length; ++k, x += step, y += step) {
-#if HWY_MAX_BYTES >= 64
-    sum = hn::Add(sum, hn::MaskedLoad(mask, d, x));
-    hn::BlendedStore(sum, mask, d, y);
-#else
-    sum = hn::Add(sum, hn::LoadU(d, x));
-    hn::StoreU(sum, d, y);
-#endif
+#pragma GCC unroll 8
+    for (int j = 0; j < kVectors; ++j) {
+      const int64_t at = j + 1 < kVectors ? j * lanes : n - lanes;
+      const auto value = hn::LoadU(narrow, x + at);
+      if constexpr (!std::is_same_v<A, T>) {
+        sums[j] = hn::Add(sums[j], hn::PromoteTo(d, value));
+        hn::StoreU(hn::DemoteTo(narrow, sums[j]), narrow, y + at);
+      } else {
+        if constexpr (std::is_same_v<T, float>) {
+          const auto before = sums[j], added = hn::Sub(value, lost[j]);
+          sums[j] = hn::Add(before, added);
+          lost[j] = hn::Sub(hn::Sub(sums[j], before), added);
+        } else {
+          sums[j] = hn::Add(sums[j], value);
+        }
+        hn::StoreU(sums[j], d, y + at);
+      }
+    }
   }
+  if constexpr (std::is_same_v<A, float>) {
+#pragma GCC unroll 8
+    for (int j = 1; j < kVectors; ++j) lost[0] = hn::Add(lost[0], lost[j]);
+    return hn::AllFalse(d, hn::IsNaN(lost[0]));
+  }
+  return true;
 }
 
-// The same for float32 by sums in double, 8 lines or fewer with 512 bits.
-void running_vector(const float* x, float* y, int64_t length, int64_t step, int64_t count) {
-  const LineTag<double> d;
-  const hn::Rebind<float, LineTag<double>> f;
-#if HWY_MAX_BYTES >= 64
-  const auto mask = hn::FirstN(f, static_cast<size_t>(count));
-#else
-  (void)count;
-#endif
-  auto sum = hn::Zero(d);
-  for (int64_t k = 0; k < length; ++k, x += step, y += step) {
-#if HWY_MAX_BYTES >= 64
-    sum = hn::Add(sum, hn::PromoteTo(d, hn::MaskedLoad(mask, f, x)));
-    hn::BlendedStore(hn::DemoteTo(f, sum), mask, f, y);
-#else
-    sum = hn::Add(sum, hn::PromoteTo(d, hn::LoadU(f, x)));
-    hn::StoreU(hn::DemoteTo(f, sum), f, y);
-#endif
+// At least one vector and at most kVectors.
+template <typename A, int kVectors, typename T>
+bool running_blocks(const T* x, T* y, int64_t length, int64_t step, int64_t n) {
+  if constexpr (kVectors > 1) {
+    if (n <= (kVectors - 1) * static_cast<int64_t>(hn::Lanes(LineTag<A>())))
+      return running_blocks<A, kVectors - 1>(x, y, length, step, n);
   }
+  return running_block<A, kVectors>(x, y, length, step, n);
 }
 
-// Whole rows of lines, at most kMostRunning of them: rows may be so far apart that few of their cache lines fit at a
-// time. What rounding takes from a sum of float32 is subtracted from its next element (Kahan's summation), which takes
-// half the time of sums in double. False where a sum of float32 is not finite: then there is no rest, and the results
-// do not hold.
-constexpr int64_t kMostRunning = 1024;
+// Whole rows of lines, as running_block() otherwise: of float32 at most kMostRunning, several cache lines of each row
+// and few enough for the L1 cache.
+constexpr int64_t kRunning = 256, kMostRunning = 2 * kRunning;
 template <typename T>
 bool running_rows(const T* x, T* y, int64_t length, int64_t step, int64_t n) {
   const LineTag<T> d;
@@ -107,28 +112,35 @@ void running_sum(const T* x, T* y, int64_t length, int64_t step, int64_t n, bool
     --length;
   }
   if (length <= 0) return;
-  const auto whole = static_cast<int64_t>(hn::Lanes(LineTag<T>())),
-             lanes = std::is_same_v<T, float> ? whole / 2 : whole;
-  const int64_t fewest = 4 * whole;  // lines of running_rows()
+  constexpr bool kFloat = std::is_same_v<T, float>;
+  constexpr int kBlock = 4, kFloatBlock = HWY_MAX_BYTES >= 64 ? 8 : 4;  // vectors that fit in registers
+  using A = std::conditional_t<kFloat, double, T>;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(LineTag<A>()));
   for (int64_t end = 0; end < n;) {
     int64_t i = end;
-    end = n - i <= kMostRunning ? n : i + kMostRunning - fewest;
-    if (end - i >= fewest && running_rows(x + i, y + i, length, step, end - i)) continue;
-    for (; i + lanes <= end; i += lanes) running_vector(x + i, y + i, length, step, lanes);
-    if (i == end) continue;
-    if (HWY_MAX_BYTES >= 64) {
-      running_vector(x + i, y + i, length, step, end - i);
-      continue;
+    end = !kFloat || n - i < kMostRunning ? n : i + kRunning;
+    const int64_t count = end - i;
+    if (count > kBlock * lanes) {
+      if constexpr (kFloat) {
+        if (count <= kFloatBlock * 2 * lanes ? running_blocks<float, kFloatBlock>(x + i, y + i, length, step, count)
+                                             : running_rows(x + i, y + i, length, step, count))
+          continue;
+      } else {
+        running_rows(x + i, y + i, length, step, count);
+        continue;
+      }
     }
-    // The last vector overlaps the one before it.
-    if (end >= lanes) {
-      running_vector(x + end - lanes, y + end - lanes, length, step, lanes);
-      continue;
-    }
-    for (; i < end; ++i) {
-      using A = std::conditional_t<std::is_floating_point_v<T>, double, uint64_t>;
-      A sum = 0;
-      for (int64_t k = 0, at = i; k < length; ++k, at += step) y[at] = static_cast<T>(sum += static_cast<A>(x[at]));
+    for (; i < end; i += kBlock * lanes) {
+      const int64_t block = std::min(kBlock * lanes, end - i);
+      if (block >= lanes) {
+        running_blocks<A, kBlock>(x + i, y + i, length, step, block);
+        continue;
+      }
+      for (int64_t j = i; j < end; ++j) {
+        std::conditional_t<std::is_integral_v<T>, uint64_t, double> sum = 0;
+        for (int64_t k = 0, at = j; k < length; ++k, at += step)
+          y[at] = static_cast<T>(sum += static_cast<decltype(sum)>(x[at]));
+      }
     }
   }
 }

@@ -1,5 +1,6 @@
 // Reading by index: Gather, GatherElements, GatherND, OneHot, Compress, and LookupOrDefault of domain tenon.
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cmath>
 #include <cstring>
@@ -211,11 +212,18 @@ Result<RefImpl> make_compress(RefNode& node) {
     shape[axis] = std::count_if(condition, condition + length, [](uint8_t v) { return v != 0; });
     TENON_TRY_ASSIGN(void* const y, open_output(context, out, 0, shape));
     auto* to = static_cast<std::byte*>(y);
+    // Places first: the copies would wait for wrong guesses of what comes next.
+    constexpr int64_t kPiece = 256;
+    std::array<int64_t, kPiece> places;
     for (int64_t o = 0; o < outer; ++o) {
-      for (int64_t i = 0; i < length; ++i) {
-        if (condition[i] == 0) continue;
-        std::memcpy(to, context.input<std::byte>(0) + (o * x[axis] + i) * inner, inner);
-        to += inner;
+      for (int64_t first = 0; first < length; first += kPiece) {
+        int64_t count = 0;
+        for (int64_t i = first; i < std::min(length, first + kPiece); ++i) {
+          places[count] = i;
+          count += condition[i] != 0 ? 1 : 0;
+        }
+        for (int64_t i = 0; i < count; ++i, to += inner)
+          std::memcpy(to, context.input<std::byte>(0) + (o * x[axis] + places[i]) * inner, inner);
       }
     }
     return {};

@@ -54,7 +54,7 @@ uint64_t rank_of_key(const LongKey& key) { return key.rank; }
 
 // Rows from kFewestSorted to kMostSorted elements of which many come first are sorted by their bytes, which takes room
 // for the keys twice.
-constexpr int64_t kFewestSorted = 128, kMostSorted = 131072;
+constexpr int64_t kFewestSorted = 48, kMostSorted = 131072;
 bool sorts_bytes(int64_t length) { return length >= kFewestSorted && length <= kMostSorted; }
 
 // A row has room for so many keys.

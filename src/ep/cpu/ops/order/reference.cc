@@ -258,15 +258,27 @@ Result<RefImpl> make_reverse(RefNode& node) {
   RefImpl impl;
   impl.run = [batch = desc.batch, time = desc.time, inner,
               time_first = desc.time_axis == 0](KernelContext& context) -> Status {
+    const auto* const lengths = context.input<int64_t>(1);
     for (int64_t b = 0; b < batch; ++b) {
-      const int64_t length = context.input<int64_t>(1)[b];
-      if (length < 0 || length > time) return out_of_range("Sequence {} has length {} of {}.", b, length, time);
-      for (int64_t t = 0; t < time; ++t) {
-        const int64_t source = t < length ? length - 1 - t : t;
-        const auto position = [&](int64_t step) { return (time_first ? step * batch + b : b * time + step) * inner; };
-        std::memcpy(context.output<std::byte>(0) + position(t), context.input<std::byte>(0) + position(source), inner);
-      }
+      if (lengths[b] < 0 || lengths[b] > time)
+        return out_of_range("Sequence {} has length {} of {}.", b, lengths[b], time);
     }
+    // Steps of sequences in the order of memory.
+    const int64_t across = time_first ? batch : time;
+    constexpr int64_t kBytes = 65536;
+    context.pool->parallel_for(
+        batch * time, std::max<int64_t>(1, kBytes / std::max<int64_t>(1, inner)), [&](int64_t begin, int64_t end) {
+          int64_t row = begin / across, column = begin % across;
+          for (int64_t i = begin; i < end; ++i) {
+            const int64_t t = time_first ? row : column;
+            const int64_t length = lengths[time_first ? column : row];
+            // The step that comes here, and how far away it is.
+            const int64_t away = t < length ? length - 1 - 2 * t : 0;
+            std::memcpy(context.output<std::byte>(0) + i * inner,
+                        context.input<std::byte>(0) + (i + away * (time_first ? batch : 1)) * inner, inner);
+            if (++column == across) column = 0, ++row;
+          }
+        });
     return {};
   };
   return impl;

@@ -52,10 +52,10 @@ void put_line(const TopTask& task, int64_t l, const Order& order) {
 }
 
 // So short rows, several of them, go side by side.
-constexpr int64_t kShortTop = 512, kFewestBeside = 4, kMostBeside = 16;
+constexpr int64_t kShortTop = 512, kFewestBeside = 4;
 bool goes_beside(int64_t stride, int64_t lines, int64_t length, int64_t k) {
   if (lines < kFewestBeside || k < 1 || k > kMostTop) return false;
-  return stride != 1 || (length <= kShortTop && k <= kMostBeside);
+  return stride != 1 || length <= kShortTop;
 }
 
 template <typename B>
