@@ -455,6 +455,7 @@ def order():
     add("order", "NonZero f32", "NonZero", [t(256, 1024)], "f32")
     add("order", "Unique", "Unique", [integers(1000, 20000)], "i64", outputs=4, sorted=1)
     add("order", "Compress short rows", "Compress", [t(20000, 4), t(20000, type="bool")], "f32 u8", axis=0)
+    add("order", "Compress fewer rows", "Compress", [t(512, 128), t(512, type="bool")], "f32", axis=0)
     add("order", "Compress elements", "Compress", [t(65536), t(65536, type="bool")], "f32 i64")
     add("order", "Compress", "Compress", [t(2048, 128), t(2048, type="bool")], "f32", axis=0)
     add("order", "NonMaxSuppression", "NonMaxSuppression",
