@@ -193,8 +193,8 @@ void weighted_sum(const float* x, const int64_t* offsets, const float* factors, 
   }
 }
 
-// key_of() of vectors.
-template <typename T>
+// key_of() of vectors; those of integers take less.
+template <typename T, bool integer = false>
 class VectorKeys {
  public:
   using D = LineTag<T>;
@@ -206,6 +206,7 @@ class VectorKeys {
         flip_(hn::Set(D(), by.flip)),
         nan_(hn::Set(D(), by.nan)) {}
   TENON_INLINE V operator()(V bits) const {
+    if constexpr (integer) return hn::Xor(hn::And(bits, magnitude_), flip_);
     const V sign = hn::And(hn::BroadcastSignBit(bits), signs_), size = hn::And(bits, magnitude_);
     const V key = hn::Xor(hn::Sub(hn::Xor(size, sign), sign), flip_);
     return hn::IfThenElse(hn::Gt(size, infinity_), nan_, key);
@@ -215,11 +216,11 @@ class VectorKeys {
   V signs_, magnitude_, infinity_, flip_, nan_;
 };
 
-template <typename T>
-void group_tops(const T* x, int64_t n, const ElementOrder<T>& by, int64_t groups, T* tops) {
+template <typename T, bool integer>
+void group_tops_as(const T* x, int64_t n, const ElementOrder<T>& by, int64_t groups, T* tops) {
   const LineTag<T> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  const VectorKeys<T> keys(by);
+  const VectorKeys<T, integer> keys(by);
   for (int64_t j = 0; j < groups; j += lanes) hn::StoreU(keys(hn::LoadU(d, x + j)), d, tops + j);
   int64_t i = groups, j = 0;
   for (; i + lanes <= n; i += lanes) {
@@ -235,11 +236,11 @@ void group_tops(const T* x, int64_t n, const ElementOrder<T>& by, int64_t groups
 #endif
 }
 
-template <typename T>
-int64_t at_least(const T* x, int64_t n, const ElementOrder<T>& by, T least, int64_t* next, int64_t* places) {
+template <typename T, bool integer>
+int64_t at_least_as(const T* x, int64_t n, const ElementOrder<T>& by, T least, int64_t* next, int64_t* places) {
   const LineTag<T> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  const VectorKeys<T> keys(by);
+  const VectorKeys<T, integer> keys(by);
   const auto bound = hn::Set(d, least);
   int64_t i = *next, count = 0;
   const auto put = [&](auto below) {
@@ -261,6 +262,16 @@ int64_t at_least(const T* x, int64_t n, const ElementOrder<T>& by, T least, int6
   }
   *next = i;
   return count;
+}
+
+template <typename T>
+void group_tops(const T* x, int64_t n, const ElementOrder<T>& by, int64_t groups, T* tops) {
+  (by.signs == 0 ? group_tops_as<T, true> : group_tops_as<T, false>)(x, n, by, groups, tops);
+}
+
+template <typename T>
+int64_t at_least(const T* x, int64_t n, const ElementOrder<T>& by, T least, int64_t* next, int64_t* places) {
+  return (by.signs == 0 ? at_least_as<T, true> : at_least_as<T, false>)(x, n, by, least, next, places);
 }
 
 // kVectors vectors of columns.

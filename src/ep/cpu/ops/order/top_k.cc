@@ -29,12 +29,12 @@ void pick(const std::byte* from, std::byte* to, int64_t step, int64_t n, size_t 
 }
 
 struct TopTask {
-  const std::byte* x =
-      nullptr;  // `lines` neighbouring lines of `length` elements, each `stride` after the one before it
+  // Neighbouring lines of `length` elements, each `stride` after the one before it.
+  const std::byte* x = nullptr;
   int64_t lines = 0, stride = 0, length = 0, k = 0;
   size_t bytes = 0;             // of an element
   std::byte* keys = nullptr;    // room for the keys of a line
-  void* rows = nullptr;         // room for `lines` lines of widened elements, twice
+  void* rows = nullptr;         // room for the lines, widened and turned, each where it is needed
   std::byte* values = nullptr;  // the results, k of each line, as far apart as the elements; or null
   int64_t* indices = nullptr;
 };
