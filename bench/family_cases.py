@@ -428,6 +428,7 @@ def order():
     add("order", "TopK 1 of rows of 1000", "TopK", [t(128, 1000), k(1)], "f32", outputs=2)
     add("order", "TopK 300 of 8400", "TopK", [t(4, 8400), k(300)], "f32 i64", outputs=2)
     add("order", "TopK 50 of one row", "TopK", [t(1, 150000), k(50)], "f32 f16 i64", outputs=2)
+    add("order", "TopK 50 of one long row", "TopK", [t(1, 1000000), k(50)], "f32", outputs=2)
     add("order", "TopK 1000 of one row", "TopK", [t(1, 120000), k(1000)], "f32 f64", outputs=2)
     add("order", "TopK all of 4096", "TopK", [t(4, 4096), k(4096)], "f32 i64", outputs=2)
     add("order", "TopK 2 of rows of 8", "TopK", [t(4096, 8), k(2)], "f32 i64", outputs=2)
