@@ -23,7 +23,7 @@ struct LongKey {
   bool operator<(const LongKey& other) const { return rank != other.rank ? rank < other.rank : index < other.index; }
 };
 
-// A number whose order as an unsigned one is the opposite of the key's.
+// The larger the key, the smaller its rank.
 template <typename B>
 std::make_unsigned_t<B> rank_of(B key) {
   return static_cast<std::make_unsigned_t<B>>(key ^ std::numeric_limits<B>::max());
@@ -60,6 +60,7 @@ bool sorts_bytes(int64_t length) { return length >= kFewestSorted && length <= k
 // A row has room for so many keys.
 constexpr int64_t kFewestKeys = 512;
 int64_t key_room(int64_t length) { return std::max({length, 2 * std::min(length, kMostSorted), kFewestKeys}); }
+
 // The first k of [first, last) in order.
 template <typename Key>
 [[gnu::noinline]] void sort_first(Key* first, Key* last, int64_t k) {
@@ -96,8 +97,9 @@ template <typename Key>
 constexpr int64_t kManyTimes = 8, kFewestMany = 64;
 bool are_many(int64_t length, int64_t k) { return k > 0 && length >= kFewestMany && k * kManyTimes <= length; }
 
-// The k first of a row many times as long. No more than k elements come before the k-th of the largest ones of groups,
-// but few more than k are at least as large: these are collected, and cut to the k first when they fill the room.
+// The k first of a row many times as long. The row, or its begin, is cut into groups: k elements or a few more are at
+// least as large as the k-th of the groups' largest ones, and the first k are among them. These elements are collected,
+// and cut to the k first of them when they fill the room.
 template <typename B>
 [[gnu::noinline]] void first_of_many(const KeyTable<B>& table, const B* x, int64_t length, int64_t k,
                                      const ElementOrder<B>& by, SortKey<B>* keys) {
