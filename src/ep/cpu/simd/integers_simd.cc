@@ -79,6 +79,24 @@ void shift(const T* a, const T* b, bool left, T* y, int64_t n) {
 }
 
 template <RowFold kFold, typename T>
+TENON_INLINE T fold_row(const T* x, int64_t n) {
+  using U = std::make_unsigned_t<T>;
+  T result = x[0];
+  for (int64_t i = 1; i < n; ++i) {
+    if constexpr (kFold == RowFold::kMax) result = x[i] > result ? x[i] : result;
+    if constexpr (kFold == RowFold::kMin) result = x[i] < result ? x[i] : result;
+    if constexpr (kFold == RowFold::kSum) result = static_cast<T>(static_cast<U>(result) + static_cast<U>(x[i]));
+  }
+  return result;
+}
+
+// Rows of a number of elements that is known here: the compiler's vectors hold several.
+template <RowFold kFold, int n, typename T>
+void fold_few(const T* x, T* y, int64_t rows) {
+  for (int64_t row = 0; row < rows; ++row) y[row] = fold_row<kFold>(x + row * n, n);
+}
+
+template <RowFold kFold, typename T>
 void fold_rows(const T* x, T* y, int64_t rows, int64_t n) {
   using Limits = std::numeric_limits<T>;
   const hn::CappedTag<T, 64 / sizeof(T)> d;
@@ -90,17 +108,12 @@ void fold_rows(const T* x, T* y, int64_t rows, int64_t n) {
     if constexpr (kFold == RowFold::kMin) return hn::Min(a, b);
     if constexpr (kFold == RowFold::kSum) return hn::Add(a, b);
   };
+  if constexpr (sizeof(T) == 4) {
+    if (n == 2) return fold_few<kFold, 2>(x, y, rows);
+    if (n == 3) return fold_few<kFold, 3>(x, y, rows);
+  }
   if (n <= 4) {
-    for (int64_t row = 0; row < rows; ++row, x += n) {
-      T result = hn::GetLane(start);
-      for (int64_t i = 0; i < n; ++i) {
-        using U = std::make_unsigned_t<T>;
-        if constexpr (kFold == RowFold::kMax) result = x[i] > result ? x[i] : result;
-        if constexpr (kFold == RowFold::kMin) result = x[i] < result ? x[i] : result;
-        if constexpr (kFold == RowFold::kSum) result = static_cast<T>(static_cast<U>(result) + static_cast<U>(x[i]));
-      }
-      y[row] = result;
-    }
+    for (int64_t row = 0; row < rows; ++row, x += n) y[row] = fold_row<kFold>(x, n);
     return;
   }
   for (int64_t row = 0; row < rows; ++row, x += n) {
