@@ -182,8 +182,8 @@ TYPED_TEST(FloatTests, InfinitiesAndNaNs) {
       const std::vector<uint8_t> y = test.template result<uint8_t>();
       for (size_t i = 0; i < x.size(); ++i) {
         const auto value = static_cast<double>(static_cast<Compute<T>>(x[i]));
-        const bool is = negative < 0 ? std::isnan(value)
-                                     : std::isinf(value) && (value < 0 ? negative == 1 : positive == 1);
+        const bool is =
+            negative < 0 ? std::isnan(value) : std::isinf(value) && (value < 0 ? negative == 1 : positive == 1);
         EXPECT_EQ(y[i], is ? 1 : 0) << value << ", " << negative << ", " << positive;
       }
     }

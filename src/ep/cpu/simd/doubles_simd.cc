@@ -216,9 +216,7 @@ double exponentials(const double* x, double* y, int64_t n, double top) {
   return sum;
 }
 
-void scale(const double* x, double* y, int64_t n, double factor) {
-  binary<DoubleOp::kMul>(x, &factor, 0, y, n);
-}
+void scale(const double* x, double* y, int64_t n, double factor) { binary<DoubleOp::kMul>(x, &factor, 0, y, n); }
 
 void affine_line(const double* x, int64_t n, const double* slope, const double* base, int64_t axes, float* y) {
   const DF64 d;

@@ -182,8 +182,9 @@ TEST_P(Doubles, ShortIntegersAreCutOff) {
                                  NAN,  kInfinity, -kInfinity,   -2147483648,  1e300,         -0.5,
                                  12.0, -13.0,     -1e300,       0x1p32 + 5,   2147483646.5};
   constexpr int32_t kLowest = std::numeric_limits<int32_t>::min();
-  const std::vector<int32_t> wanted = {1,       -1,      2147483647, kLowest, kLowest, kLowest, kLowest, kLowest, kLowest,
-                                       kLowest, kLowest, 0,          12,      -13,     kLowest, kLowest, 2147483646};
+  const std::vector<int32_t> wanted = {1,       -1,      2147483647, kLowest, kLowest,   kLowest,
+                                       kLowest, kLowest, kLowest,    kLowest, kLowest,   0,
+                                       12,      -13,     kLowest,    kLowest, 2147483646};
   std::vector<int32_t> y(x.size());
   table().int32_from_double(x.data(), y.data(), std::ssize(x));
   EXPECT_EQ(y, wanted);

@@ -254,8 +254,9 @@ TEST_P(Integers, AFloatRoundsToSixteenBitsAsTheIntegerItself) {
 
 TEST_P(Integers, FloatsAreCutOffToLowBits) {
   const float infinity = std::numeric_limits<float>::infinity();
-  std::vector<float> x = {1.9f, -1.9f, 300.5f, -300.5f, 70000, 3e9f, -3e9f, infinity, -infinity, 0x1p31f, -0x1p31f,
-                          std::numeric_limits<float>::quiet_NaN(), 2147483520.0f};
+  std::vector<float> x = {1.9f,         -1.9f,    300.5f,    -300.5f, 70000,    3e9f,
+                          -3e9f,        infinity, -infinity, 0x1p31f, -0x1p31f, std::numeric_limits<float>::quiet_NaN(),
+                          2147483520.0f};
   std::vector<int64_t> whole = {1, -1, 300, -300, 70000, 0, 0, 0, 0, 0, 0, 0, 2147483520};
   x.insert(x.end(), x.begin(), x.end());
   x.insert(x.end(), x.begin(), x.end());

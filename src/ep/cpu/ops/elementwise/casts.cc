@@ -118,8 +118,8 @@ DataType next_type(DataType from, DataType to) {
   if (is_half_type(from)) return DataType::kFloat;
   if (is_half_type(to)) {
     // Integers that float32 rounds are beyond the largest float16, but not beyond the largest bfloat16.
-    const bool rounds = is_integer(from) && !is_small_integer(from) && from != DataType::kInt32 &&
-                        to == DataType::kBfloat16;
+    const bool rounds =
+        is_integer(from) && !is_small_integer(from) && from != DataType::kInt32 && to == DataType::kBfloat16;
     return from == DataType::kFloat ? to : rounds ? DataType::kDouble : DataType::kFloat;
   }
   if (is_small_integer(from) && to == DataType::kDouble) return DataType::kFloat;
@@ -135,8 +135,7 @@ CastSteps::Loop CastSteps::loop_of(DataType from, DataType to, bool to_odd) {
   using enum DataType;
   if (to == kBool) return to_bool(from);
   if (from == kBool) return to_bool(from);
-  if (from == to)
-    return ref::select(ref::AllTypes(), from, []<typename T>() -> Loop { return &copy_loop<T>; });
+  if (from == to) return ref::select(ref::AllTypes(), from, []<typename T>() -> Loop { return &copy_loop<T>; });
   if (from == kFloat16) return TENON_TABLE_LOOP_(convert_table, float_from_float16, uint16_t, float);
   if (from == kBfloat16) return TENON_TABLE_LOOP_(convert_table, float_from_bfloat16, uint16_t, float);
   if (from == kDouble) {

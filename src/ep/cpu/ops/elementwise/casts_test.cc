@@ -34,12 +34,15 @@ std::vector<T> values() {
     return all;
   } else {
     std::vector<T> all;
-    for (double x : {0.0, 0.4, 0.5, 1.0, 1.5, 126.9, 127.0, 128.0, 255.5, 256.0, 32767.5, 32768.0, 65504.0, 65519.9,
-                     65520.0, 65536.0, 2147483520.0, 2147483647.5, 0x1p31, 0x1p32, 0x1p32 + 1, 0x1p53 + 2, 0x1p62, 0x1p63,
-                     0x1.8p63, 0x1p64, 1e-7, 5.96e-8, 1e-30, 1e-40, 1e-46, 3.38e38, 3.4e38, 1e39, 1e300,
-                     std::numeric_limits<double>::infinity()})
-      for (double sign : {1.0, -1.0}) all.push_back(static_cast<T>(static_cast<std::conditional_t<
-                                          std::is_same_v<T, double>, double, float>>(sign * x)));
+    for (double x : {0.0,      0.4,     0.5,        1.0,        1.5,          126.9,
+                     127.0,    128.0,   255.5,      256.0,      32767.5,      32768.0,
+                     65504.0,  65519.9, 65520.0,    65536.0,    2147483520.0, 2147483647.5,
+                     0x1p31,   0x1p32,  0x1p32 + 1, 0x1p53 + 2, 0x1p62,       0x1p63,
+                     0x1.8p63, 0x1p64,  1e-7,       5.96e-8,    1e-30,        1e-40,
+                     1e-46,    3.38e38, 3.4e38,     1e39,       1e300,        std::numeric_limits<double>::infinity()})
+      for (double sign : {1.0, -1.0})
+        all.push_back(
+            static_cast<T>(static_cast<std::conditional_t<std::is_same_v<T, double>, double, float>>(sign * x)));
     all.push_back(static_cast<T>(std::numeric_limits<float>::quiet_NaN()));
     return all;
   }

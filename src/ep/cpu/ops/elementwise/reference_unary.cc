@@ -139,9 +139,7 @@ Result<RefImpl> make_bytes(RefNode& node) {
 struct FloatTest {
   bool nan = false, negative = false, positive = false;
 
-  bool holds(float x) const {
-    return nan ? std::isnan(x) : std::isinf(x) && (std::signbit(x) ? negative : positive);
-  }
+  bool holds(float x) const { return nan ? std::isnan(x) : std::isinf(x) && (std::signbit(x) ? negative : positive); }
 };
 
 // The test of floats as one of their bits, whose sign is the highest one: without it infinity is the largest number,

@@ -346,8 +346,8 @@ Status match_cast(const KernelNode& node) {
   const TensorSpec &x = input_spec(node, 0), &y = output_spec(node, 0);
   TENON_UNSUPPORTED_IF(x.layout != Layout::kPlain || y.layout != Layout::kPlain || y.dynamic,
                        "The operand is not plain and of known size.");
-  TENON_UNSUPPORTED_IF(!CastSteps(x.type, y.type), "There is no loop from {} to {}.",
-                       data_type_name(x.type), data_type_name(y.type));
+  TENON_UNSUPPORTED_IF(!CastSteps(x.type, y.type), "There is no loop from {} to {}.", data_type_name(x.type),
+                       data_type_name(y.type));
   return {};
 }
 
