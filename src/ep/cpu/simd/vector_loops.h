@@ -60,11 +60,11 @@ void each_two_vectors(const void* from, void* to, int64_t count) {
   }
 }
 
-// `loop` over n elements, of which it takes `step` at a time.
+// `loop` over n elements, of which it takes `step` at a time, a power of 2.
 [[gnu::noinline]] inline void run_each(EachLoop loop, int64_t step, const void* x, int64_t x_bytes, void* y,
                                        int64_t y_bytes, int64_t n) {
-  const int64_t whole = n / step * step, rest = n - whole;
-  loop(x, y, n / step);
+  const int64_t rest = n & (step - 1), whole = n - rest;
+  loop(x, y, n >> __builtin_ctzll(static_cast<uint64_t>(step)));
   if (rest == 0) return;
   alignas(64) uint8_t last[2 * kLoopBytes] = {}, results[2 * kLoopBytes];
   __builtin_memcpy(last, static_cast<const uint8_t*>(x) + whole * x_bytes, static_cast<size_t>(rest * x_bytes));
@@ -91,20 +91,24 @@ void each_pair_of_vectors(const void* left, const void* right, int64_t step, voi
     store_loop(d, kFunction(hn::LoadU(d, a), hn::LoadU(d, b)), y);
 }
 
-// `loop` over n elements of `bytes` each.
-[[gnu::noinline]] inline void run_pairs(PairLoop loop, const void* a, const void* b, int64_t b_stride, int64_t bytes,
-                                        void* y, int64_t y_bytes, int64_t n) {
-  alignas(64) uint8_t left[kLoopBytes] = {}, right[kLoopBytes] = {}, results[kLoopBytes];
-  const int64_t lanes = kLoopBytes / bytes, whole = n / lanes * lanes, rest = n - whole;
+// `loop` over n elements of `bytes` each, of which a vector has `lanes`, a power of 2.
+[[gnu::noinline]] inline void run_pairs(PairLoop loop, int64_t lanes, const void* a, const void* b, int64_t b_stride,
+                                        int64_t bytes, void* y, int64_t y_bytes, int64_t n) {
+  alignas(64) uint8_t right[kLoopBytes];
+  const int64_t rest = n & (lanes - 1), whole = n - rest;
   if (b_stride == 0 && n > 0) {
     for (int64_t i = 0; i < kLoopBytes; i += bytes) __builtin_memcpy(right + i, b, static_cast<size_t>(bytes));
     b = right;
   }
-  loop(a, b, b_stride * lanes, y, n / lanes);
+  loop(a, b, b_stride != 0 ? lanes : 0, y, n >> __builtin_ctzll(static_cast<uint64_t>(lanes)));
   if (rest == 0) return;
+  alignas(64) uint8_t left[kLoopBytes] = {}, results[kLoopBytes];
   const auto rest_bytes = static_cast<size_t>(rest * bytes);
   __builtin_memcpy(left, static_cast<const uint8_t*>(a) + whole * bytes, rest_bytes);
-  if (b_stride != 0) __builtin_memcpy(right, static_cast<const uint8_t*>(b) + whole * bytes, rest_bytes);
+  if (b_stride != 0) {
+    __builtin_memset(right, 0, sizeof right);
+    __builtin_memcpy(right, static_cast<const uint8_t*>(b) + whole * bytes, rest_bytes);
+  }
   loop(left, right, 0, results, 1);
   __builtin_memcpy(static_cast<uint8_t*>(y) + whole * y_bytes, results, static_cast<size_t>(rest * y_bytes));
 }
@@ -112,7 +116,7 @@ void each_pair_of_vectors(const void* left, const void* right, int64_t step, voi
 // y[i] = kFunction(a[i], b[i * b_stride]), where the stride is 0 or 1. y may be a or b.
 template <auto kFunction, typename T, typename Y>
 void each_pair(const T* a, const T* b, int64_t b_stride, void* y, int64_t n) {
-  run_pairs(&each_pair_of_vectors<kFunction, T, Y>, a, b, b_stride, sizeof(T), y, sizeof(Y), n);
+  run_pairs(&each_pair_of_vectors<kFunction, T, Y>, LoopTags<T, T>::kCount, a, b, b_stride, sizeof(T), y, sizeof(Y), n);
 }
 
 }  // namespace tenon::cpu::TENON_ISA_NAMESPACE
