@@ -195,10 +195,19 @@ TENON_INLINE hn::Vec<DHalf> odd_float(V v) {
 
 TENON_INLINE V from_integer(hn::Vec<DI64> v) { return hn::ConvertTo(DF64(), v); }
 
-TENON_INLINE auto whole_part32(V v) {
+// The instructions of x86 give the lowest integer for NaN and what does not fit.
+TENON_INLINE hn::Vec<DI32Half> whole_part32(V v) {
+#if HWY_MAX_BYTES >= 64
+  return hn::Vec<DI32Half>{_mm512_cvttpd_epi32(v.raw)};
+#elif HWY_MAX_BYTES >= 32
+  return hn::Vec<DI32Half>{_mm256_cvttpd_epi32(v.raw)};
+#elif HWY_ARCH_X86
+  return hn::Vec<DI32Half>{_mm_cvttpd_epi32(v.raw)};
+#else
   const DF64 d;
   const auto fits = hn::Lt(hn::Abs(v), hn::Set(d, 0x1p31));
   return hn::DemoteTo(DI32Half(), hn::IfThenElse(fits, v, hn::Set(d, -0x1p31)));
+#endif
 }
 
 double exponentials(const double* x, double* y, int64_t n, double top) {
@@ -235,7 +244,6 @@ void affine_line(const double* x, int64_t n, const double* slope, const double* 
 }
 
 #if HWY_MAX_BYTES >= 64
-// The instruction gives the lowest integer for NaN and what does not fit.
 TENON_INLINE auto whole_part64(V v) { return hn::Vec<DI64>{_mm512_cvttpd_epi64(v.raw)}; }
 #endif
 

@@ -49,6 +49,8 @@ struct IntegerTable {
   void (*not8)(const uint8_t* x, uint8_t* y, int64_t n);
   void (*truth8)(const uint8_t* x, uint8_t* y, int64_t n);
   void (*complement8)(const uint8_t* x, uint8_t* y, int64_t n);
+  // 1 where x is not 0.
+  void (*bool_from_float)(const float* x, uint8_t* y, int64_t n);
   // The low bits of x cut off to an int32, whose lowest value takes the place of NaN and what does not fit.
   void (*int8_from_float)(const float* x, uint8_t* y, int64_t n);
   void (*int16_from_float)(const float* x, uint16_t* y, int64_t n);

@@ -18,6 +18,8 @@ template <typename V>
 TENON_INLINE auto at_most(V a, V b) {
   if constexpr (hwy::IsFloat<hn::TFromV<V>>()) {
     return hn::Le(a, b);
+  } else if constexpr (!hwy::IsSigned<hn::TFromV<V>>() && sizeof(hn::TFromV<V>) < 8) {
+    return hn::Eq(hn::Min(a, b), a);
   } else {
     return hn::Not(hn::Gt(a, b));
   }
@@ -155,13 +157,30 @@ TENON_INLINE LoopVector<T> sign(LoopVector<T> x) {
 TENON_INLINE Bytes falsehood(Bytes x) { return hn::Xor(truth(x), hn::Set(hn::DFromV<Bytes>(), 1)); }
 TENON_INLINE Bytes complement(Bytes x) { return hn::Not(x); }
 
-template <typename T>
-TENON_INLINE auto whole_part(LoopVector<float> v) {
+// Also of a NaN, which Highway's Ne is not true for on every set.
+TENON_INLINE auto is_not_zero(LoopVector<float> v) {
+  return hn::Not(hn::Eq(v, hn::Zero(hn::DFromV<LoopVector<float>>())));
+}
+
+// The instructions of x86 give the lowest integer for NaN and what does not fit.
+TENON_INLINE LoopVector<int32_t> whole_part(LoopVector<float> v) {
+#if HWY_MAX_BYTES >= 64
+  return LoopVector<int32_t>{_mm512_cvttps_epi32(v.raw)};
+#elif HWY_MAX_BYTES >= 32
+  return LoopVector<int32_t>{_mm256_cvttps_epi32(v.raw)};
+#elif HWY_ARCH_X86
+  return LoopVector<int32_t>{_mm_cvttps_epi32(v.raw)};
+#else
   const hn::DFromV<LoopVector<float>> d;
-  const hn::RebindToUnsigned<decltype(d)> u;
   const auto fits = hn::Lt(hn::Abs(v), hn::Set(d, 0x1p31f));
-  const auto whole = hn::ConvertTo(hn::RebindToSigned<decltype(d)>(), hn::IfThenElse(fits, v, hn::Set(d, -0x1p31f)));
-  return hn::TruncateTo(hn::Rebind<T, decltype(d)>(), hn::BitCast(u, whole));
+  return hn::ConvertTo(hn::DFromV<LoopVector<int32_t>>(), hn::IfThenElse(fits, v, hn::Set(d, -0x1p31f)));
+#endif
+}
+
+template <typename T>
+TENON_INLINE auto low_whole_part(LoopVector<float> v) {
+  const hn::DFromV<LoopVector<uint32_t>> u;
+  return hn::TruncateTo(hn::Rebind<T, decltype(u)>(), hn::BitCast(u, whole_part(v)));
 }
 
 // From 2^16 on the lower 8 bits lie below the half of a bfloat16's last place: only whether there are any counts.
@@ -319,8 +338,9 @@ const IntegerTable integer_table = {
     &each<&falsehood, uint8_t>,
     &each<&truth, uint8_t>,
     &each<&complement, uint8_t>,
-    &each<&whole_part<uint8_t>, float, uint8_t>,
-    &each<&whole_part<uint16_t>, float, uint16_t>,
+    &each<&is_not_zero, float, uint8_t>,
+    &each<&low_whole_part<uint8_t>, float, uint8_t>,
+    &each<&low_whole_part<uint16_t>, float, uint16_t>,
     &each<&odd_float, int32_t, float>,
     &each<&low_bits<uint16_t, uint8_t>, uint16_t, uint8_t>,
     &each<&low_bits<uint32_t, uint8_t>, uint32_t, uint8_t>,

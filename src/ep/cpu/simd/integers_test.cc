@@ -270,6 +270,15 @@ TEST_P(Integers, FloatsAreCutOffToLowBits) {
   }
 }
 
+TEST_P(Integers, FloatsAreTrueUnlessTheyAreZero) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  std::vector<float> x = {0.0f, -0.0f, nan, -nan, 1e-45f, -3.0f, std::numeric_limits<float>::infinity()};
+  while (x.size() < 77) x.push_back(x[x.size() - 7]);
+  std::vector<uint8_t> y(x.size());
+  integer_table_of(GetParam()).bool_from_float(x.data(), y.data(), std::ssize(x));
+  for (size_t i = 0; i < x.size(); ++i) EXPECT_EQ(y[i], i % 7 < 2 ? 0 : 1) << x[i];
+}
+
 INSTANTIATE_TEST_SUITE_P(Isas, Integers, testing::ValuesIn(testable_isas()));
 
 }  // namespace

@@ -25,17 +25,24 @@ using LoopVector = hn::Vec<typename LoopTags<T, T>::From>;
 
 // A byte of 0 or 1 for each lane of a mask.
 template <typename D>
-TENON_INLINE void store_loop(D, hn::Mask<D> mask, uint8_t* p) {
+TENON_INLINE void store_loop(D d, hn::Mask<D> mask, uint8_t* p) {
   const hn::Rebind<uint8_t, D> bytes;
 #if HWY_MAX_BYTES >= 64
+  (void)d;
   hn::StoreU(hn::IfThenElseZero(hn::Mask<decltype(bytes)>{mask.raw}, hn::Set(bytes, 1)), bytes, p);
 #else
+  constexpr size_t kCount = hn::MaxLanes(d);
   const hn::RebindToUnsigned<D> u;
-  const auto ones = hn::IfThenElseZero(hn::RebindMask(u, mask), hn::Set(u, 1));
-  if constexpr (sizeof(hn::TFromD<D>) == 1) {
-    hn::StoreU(ones, bytes, p);
+  if constexpr (HWY_ARCH_X86 && kCount <= 4) {
+    // Four bits are multiplied to where bytes begin.
+    uint8_t bits = 0;
+    hn::StoreMaskBits(d, mask, &bits);
+    const uint32_t ones = (bits * 0x204081u) & 0x01010101u;
+    __builtin_memcpy(p, &ones, kCount);
+  } else if constexpr (sizeof(hn::TFromD<D>) == 1) {
+    hn::StoreU(hn::IfThenElseZero(hn::RebindMask(u, mask), hn::Set(u, 1)), bytes, p);
   } else {
-    hn::StoreU(hn::TruncateTo(bytes, ones), bytes, p);
+    hn::StoreU(hn::TruncateTo(bytes, hn::IfThenElseZero(hn::RebindMask(u, mask), hn::Set(u, 1))), bytes, p);
   }
 #endif
 }

@@ -72,7 +72,7 @@ Loop to_bool(DataType from) {
                    : &truth_loop<&IntegerTable::in_range16, uint16_t, 0x7fff>;
     case 4:
       return whole ? &truth_loop<&IntegerTable::in_range32, uint32_t, 0xffffffff>
-                   : &truth_loop<&IntegerTable::in_range32, uint32_t, 0x7fffffff>;
+                   : TENON_TABLE_LOOP_(integer_table, bool_from_float, float, uint8_t);
     default:
       return whole ? &truth_loop<&IntegerTable::in_range64, uint64_t, 0xffffffffffffffff>
                    : &truth_loop<&IntegerTable::in_range64, uint64_t, 0x7fffffffffffffff>;
@@ -179,7 +179,9 @@ CastSteps::CastSteps(DataType from, DataType to) : x_bytes_(static_cast<int64_t>
   if (!known(from) || !known(to)) return;
   do {
     const DataType next = next_type(from, to);
-    steps_[count_++] = {loop_of(from, next, is_half_type(to)), static_cast<int64_t>(data_type_size(next))};
+    // Integers that float32 rounds are infinite in float16.
+    const bool to_odd = is_half_type(to) && (from == DataType::kDouble || to == DataType::kBfloat16);
+    steps_[count_++] = {loop_of(from, next, to_odd), static_cast<int64_t>(data_type_size(next))};
     from = next;
   } while (from != to);
 }
