@@ -197,6 +197,10 @@ def pools():
         for op in ("MaxPool", "AveragePool"):
             pool(f"{op} {kernel}x{kernel} s2 of {size}x{size}", op, (1, 256, size, size), "f32", kernel_shape=[kernel] * 2,
                  strides=[2, 2], pads=[kernel // 2 if kernel % 2 else 0] * 4)
+    for size, kernel, stride in ((16, 2, 1), (16, 2, 2), (18, 4, 1), (20, 2, 2), (20, 3, 1), (20, 3, 3), (28, 3, 2)):
+        for op in ("MaxPool", "AveragePool"):
+            pool(f"{op} {kernel}x{kernel} s{stride} of {size}x{size}", op, (1, 256, size, size), "f32",
+                 kernel_shape=[kernel] * 2, strides=[stride] * 2, pads=[kernel // 2 if kernel % 2 else 0] * 4)
     pool("MaxPool 7x7 of 7x7", "MaxPool", (1, 256, 7, 7), "f32", kernel_shape=[7, 7])
     pool("MaxPool 3-D", "MaxPool", (1, 16, 16, 56, 56), kernel_shape=[2, 2, 2], strides=[2, 2, 2])
     pool("MaxPool 3-D 3x3x3 s1", "MaxPool", (1, 8, 16, 28, 28), "f32", kernel_shape=[3, 3, 3], pads=[1] * 6)
@@ -310,6 +314,8 @@ def unary():
             "f32 f16" if op in ("Exp", "Sqrt", "Abs", "Tanh", "Sin", "Asin") else "f32")
     for op in ("Abs", "Neg", "Sign"):
         add("unary math", op, op, [t(256, 1024)], "i64 i32" if op != "Sign" else "i64")
+    for op in ("Abs", "Neg", "Sign"):
+        add("unary math", op, op, [t(256, 1024)], "i8 i16 f64" if op != "Sign" else "i8 u8 f64")
     add("unary math", "Sqrt", "Sqrt", [t(256, 1024, **positive)], "f64")
     add("unary math", "Exp", "Exp", [t(256, 1024)], "f64")
     for op in ("Sin", "Cos", "Tanh", "Log"):
@@ -327,7 +333,8 @@ def unary():
     add("activation", "FastGelu", "FastGelu", [t(256, 1024), weight(1024)], domain="com.microsoft")
     add("activation", "QuickGelu", "QuickGelu", [t(256, 1024)], domain="com.microsoft")
     for op in ("IsNaN", "IsInf"):
-        add("logic", op, op, [t(256, 1024)], "f32 f16" if op == "IsNaN" else "f32 f16 f64", model=20)
+        add("logic", op, op, [t(256, 1024)], "f32 f16 bf16 f64", model=20)
+    add("logic", "IsInf above", "IsInf", [t(256, 1024)], "f32 f16 f64", model=20, detect_negative=0)
     add("logic", "Not", "Not", [t(1024, 1024)], "bool")
     add("logic", "BitwiseNot", "BitwiseNot", [t(1024, 1024)], "u8 i32")
 
@@ -344,6 +351,9 @@ def binary():
     add("binary", "Add outer", "Add", [t(512, 1), t(1, 512)], "f32 i64")
     add("binary", "Add middle", "Add", [t(32, 16, 512), t(32, 1, 512)])
     add("binary", "Add", "Add", [t(*whole), t(*whole)], "f64 u8")
+    for op in ("Div", "Max", "Min"):
+        add("binary", op, op, [t(*whole), t(*whole, low=1, high=5)], "f64")
+        add("binary", f"{op} row", op, [t(*whole), t(1024, low=1, high=5)], "f64")
     add("binary", "Pow 2", "Pow", [t(*whole), scalar(2.0)])
     add("binary", "Pow 2", "Pow", [t(*whole), scalar(2.0, "f64")], "f64")
     add("binary", "Pow 0.5", "Pow", [t(*whole, low=0.01, high=4), scalar(0.5)])
@@ -634,8 +644,9 @@ def quantised():
 
 
 def casts():
-    for name, types in (("f32", "f16 bf16 f64 i64 i32 u8 i8 bool"), ("f16", "f32 f64 i64"), ("i64", "f32 i32 bool f16 f64"), ("i32", "f32 i64 u8"),
-                        ("u8", "f32 i32"), ("bool", "f32 i64"), ("bf16", "f32"), ("f64", "f32"), ("i8", "f32")):
+    for name, types in (("f32", "f16 bf16 f64 i64 i32 u8 i8 bool"), ("f16", "f32 f64 i64 i32 i16 i8"), ("i64", "f32 i32 bool f16 f64"),
+                        ("i32", "f32 i64 u8 f64 bf16"), ("u8", "f32 i32 f64 i8"), ("bool", "f32 i64 f64 f16"), ("bf16", "f32 f64 i64 i32 i8"),
+                        ("f64", "f32 bf16 i16 bool"), ("i8", "f32 f64 bool"), ("i16", "f64 i64 i32")):
         for type in types.split():
             add("cast", f"Cast {type} to {name}", "Cast", [t(256, 1024)], type, to=NUMBERS[np.dtype(DTYPES[name])])
 

@@ -58,6 +58,7 @@ constexpr PartRow kParts[] = {
     {"GatherND", Part::kFollow},
     {"Identity", Part::kFollow},
     {"If", Part::kNone},
+    {"IsInf", Part::kFollow},
     {"IsNaN", Part::kFollow},
     {"Loop", Part::kNone},
     {"Multinomial", Part::kNone},

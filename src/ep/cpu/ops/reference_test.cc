@@ -160,6 +160,35 @@ TEST(Reference, FloatsBeyondAnIntegerKeepTheLowBitsOfAnInt32WhenCast) {
   EXPECT_THAT(cast.result<int8_t>(), ElementsAre(44, -44, 0, -1));
 }
 
+template <typename T>
+class FloatTests : public testing::Test {};
+using FloatTestTypes = testing::Types<float, double, Float16, BFloat16>;
+TYPED_TEST_SUITE(FloatTests, FloatTestTypes);
+
+// Of infinities and NaNs of both signs, and of the largest and the smallest numbers.
+TYPED_TEST(FloatTests, InfinitiesAndNaNs) {
+  using T = TypeParam;
+  const float infinity = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
+  const std::vector<float> some = {infinity, -infinity, nan, -nan, 0, -0.0f, 1, -65504, 3e38f, 1e-45f};
+  std::vector<T> x;
+  for (size_t i = 0; i < 70; ++i) x.push_back(static_cast<T>(some[i * 3 % some.size()]));
+  for (int negative : {0, 1, -1})  // -1: IsNaN
+    for (int positive : {0, 1}) {
+      Reference test(negative < 0 ? "IsNaN" : "IsInf", 20);
+      if (negative >= 0) test.node.set_int("detect_negative", negative);
+      if (negative >= 0) test.node.set_int("detect_positive", positive);
+      test.template input<T>({7, 10}, x).output(DataType::kBool, {7, 10});
+      ASSERT_TRUE(test.run().ok());
+      const std::vector<uint8_t> y = test.template result<uint8_t>();
+      for (size_t i = 0; i < x.size(); ++i) {
+        const auto value = static_cast<double>(static_cast<Compute<T>>(x[i]));
+        const bool is =
+            negative < 0 ? std::isnan(value) : std::isinf(value) && (value < 0 ? negative == 1 : positive == 1);
+        EXPECT_EQ(y[i], is ? 1 : 0) << value << ", " << negative << ", " << positive;
+      }
+    }
+}
+
 // The sum of the pads is small, and neither of them can be negated or added to an index.
 TEST(Reference, PadCropsMoreThanThereIs) {
   constexpr int64_t kLowest = std::numeric_limits<int64_t>::min(), kHighest = std::numeric_limits<int64_t>::max();

@@ -58,12 +58,13 @@ struct DoubleTable {
   void (*scale)(const double* x, double* y, int64_t n, double factor);
   // y[i * axes + d] = slope[d] * x[i] + base[d] in float32, for one, two or three axes.
   void (*affine_line)(const double* x, int64_t n, const double* slope, const double* base, int64_t axes, float* y);
-  // Float32 whose last bit is set where it is not exact, so that rounding it to float16 rounds as if only once. Not for
-  // results below the smallest normal float32.
+  // Float32 whose last bit is set where it is not exact, so that rounding it to 16 bits rounds as if only once.
   void (*round_to_odd)(const double* x, float* y, int64_t n);
   void (*float_from_double)(const double* x, float* y, int64_t n);
   void (*double_from_float)(const float* x, double* y, int64_t n);
-  // Cuts fractions off; the lowest integer for NaN and what does not fit.
+  void (*double_from_int64)(const int64_t* x, double* y, int64_t n);
+  // They cut fractions off; the lowest integer for NaN and what does not fit.
+  void (*int32_from_double)(const double* x, int32_t* y, int64_t n);
   void (*int64_from_double)(const double* x, int64_t* y, int64_t n);
 };
 

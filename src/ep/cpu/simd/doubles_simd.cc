@@ -1,14 +1,18 @@
 #include "ep/cpu/simd/doubles.h"
 
+#include <type_traits>
+
 #include "ep/cpu/ops/loops.h"
 #include "ep/cpu/simd/math64.h"
-#include "ep/cpu/simd/pairs.h"
+#include "ep/cpu/simd/vector_loops.h"
 
 namespace tenon::cpu::TENON_ISA_NAMESPACE {
 
 namespace {
 
 using DHalf = hn::Rebind<float, DF64>;
+using DI32Half = hn::Rebind<int32_t, DF64>;
+using DU64 = hn::RebindToUnsigned<DF64>;
 using V = VF64;
 
 TENON_INLINE V load(const double* p) { return hn::LoadU(DF64(), p); }
@@ -22,6 +26,8 @@ TENON_INLINE V min_or_second(V a, V b) { return hn::Min(a, b); }
 TENON_INLINE V max_or_second(V a, V b) { return hn::IfThenElse(hn::Gt(a, b), a, b); }
 TENON_INLINE V min_or_second(V a, V b) { return hn::IfThenElse(hn::Lt(a, b), a, b); }
 #endif
+TENON_INLINE V max_or_nan(V a, V b) { return hn::IfThenElse(hn::IsNaN(a), a, max_or_second(a, b)); }
+TENON_INLINE V min_or_nan(V a, V b) { return hn::IfThenElse(hn::IsNaN(a), a, min_or_second(a, b)); }
 
 // How a reduction starts and takes one more value, of vectors and of single numbers; values taken before join like it.
 template <WideReduction kReduction>
@@ -31,8 +37,8 @@ struct Reducer {
                                    : kReduction == WideReduction::kProd ? 1.0
                                                                         : 0.0;
   static TENON_INLINE V take(V sum, V x) {
-    if constexpr (kReduction == WideReduction::kMax) return hn::IfThenElse(hn::IsNaN(sum), sum, max_or_second(sum, x));
-    if constexpr (kReduction == WideReduction::kMin) return hn::IfThenElse(hn::IsNaN(sum), sum, min_or_second(sum, x));
+    if constexpr (kReduction == WideReduction::kMax) return max_or_nan(sum, x);
+    if constexpr (kReduction == WideReduction::kMin) return min_or_nan(sum, x);
     if constexpr (kReduction == WideReduction::kSumSquare) return hn::MulAdd(x, x, sum);
     if constexpr (kReduction == WideReduction::kL1) return hn::Add(sum, hn::Abs(x));
     if constexpr (kReduction == WideReduction::kProd) return hn::Mul(sum, x);
@@ -139,83 +145,79 @@ void reduce_columns(const T* x, T* y, int64_t n, int64_t inner, int64_t first, i
   }
 }
 
+// A number, or a mask of the lanes where a comparison holds.
 template <DoubleOp kOp>
-inline auto apply(double a, double b) {
-  if constexpr (kOp == DoubleOp::kAdd) return a + b;
-  if constexpr (kOp == DoubleOp::kSub) return a - b;
-  if constexpr (kOp == DoubleOp::kMul) return a * b;
-  if constexpr (kOp == DoubleOp::kDiv) return a / b;
-  if constexpr (kOp == DoubleOp::kMax) return a > b || a != a ? a : b;
-  if constexpr (kOp == DoubleOp::kMin) return a < b || a != a ? a : b;
-  if constexpr (kOp == DoubleOp::kEqual) return static_cast<uint8_t>(a == b);
-  if constexpr (kOp == DoubleOp::kLess) return static_cast<uint8_t>(a < b);
-  if constexpr (kOp == DoubleOp::kLessOrEqual) return static_cast<uint8_t>(a <= b);
-  if constexpr (kOp == DoubleOp::kGreater) return static_cast<uint8_t>(a > b);
-  if constexpr (kOp == DoubleOp::kGreaterOrEqual) return static_cast<uint8_t>(a >= b);
+TENON_INLINE auto apply(V a, V b) {
+  if constexpr (kOp == DoubleOp::kAdd) return hn::Add(a, b);
+  if constexpr (kOp == DoubleOp::kSub) return hn::Sub(a, b);
+  if constexpr (kOp == DoubleOp::kMul) return hn::Mul(a, b);
+  if constexpr (kOp == DoubleOp::kDiv) return hn::Div(a, b);
+  if constexpr (kOp == DoubleOp::kMax) return max_or_nan(a, b);
+  if constexpr (kOp == DoubleOp::kMin) return min_or_nan(a, b);
+  if constexpr (kOp == DoubleOp::kEqual) return hn::Eq(a, b);
+  if constexpr (kOp == DoubleOp::kLess) return hn::Lt(a, b);
+  if constexpr (kOp == DoubleOp::kLessOrEqual) return hn::Le(a, b);
+  if constexpr (kOp == DoubleOp::kGreater) return hn::Gt(a, b);
+  if constexpr (kOp == DoubleOp::kGreaterOrEqual) return hn::Ge(a, b);
 }
 
 template <DoubleOp kOp>
 void binary(const double* a, const double* b, int64_t b_stride, void* y, int64_t n) {
-  each_pair(a, b, b_stride, static_cast<decltype(apply<kOp>(0, 0))*>(y), n,
-            [](double l, double r) { return apply<kOp>(l, r); });
+  using Y = std::conditional_t<(kOp >= DoubleOp::kEqual), uint8_t, double>;
+  each_pair<&apply<kOp>, double, Y>(a, b, b_stride, y, n);
 }
 
-void roots(const double* x, double* y, int64_t n) {
-  TENON_INDEPENDENT_LOOP
-  for (int64_t i = 0; i < n; ++i) y[i] = __builtin_sqrt(x[i]);
+TENON_INLINE V widened(hn::Vec<DHalf> v) { return hn::PromoteTo(DF64(), v); }
+TENON_INLINE hn::Vec<DHalf> narrowed(V v) { return hn::DemoteTo(DHalf(), v); }
+TENON_INLINE V root(V v) { return hn::Sqrt(v); }
+TENON_INLINE V floor_of(V v) { return hn::Floor(v); }
+TENON_INLINE V ceiling(V v) { return hn::Ceil(v); }
+TENON_INLINE V nearest(V v) { return hn::Round(v); }
+
+// Powers of e that are not normal numbers would take long, and add nothing to a sum.
+TENON_INLINE V normal_exponent(V v) {
+  const DF64 d;
+  return hn::IfThenElse(hn::Lt(v, hn::Set(d, -708.0)), hn::Set(d, -__builtin_huge_val()), v);
 }
 
-// `function` of vectors, two of which do not wait for each other.
-template <typename Function>
-TENON_INLINE void each_vector(const double* x, double* y, int64_t n, const Function& function) {
-  constexpr int64_t kTogether = 2 * kDoubles;
-  alignas(64) double last[kTogether] = {};
-  for (int64_t i = 0; i < n; i += kTogether) {
-    const int64_t left = n - i;
-    const double* from = x + i;
-    double* to = y + i;
-    if (left < kTogether) {
-      for (int64_t j = 0; j < left; ++j) last[j] = from[j];
-      from = to = last;
-    }
-    const V a = function(load(from)), b = function(load(from + kDoubles));
-    store(a, to);
-    store(b, to + kDoubles);
-    if (left < kTogether)
-      for (int64_t j = 0; j < left; ++j) y[i + j] = last[j];
-  }
+// Cut off, with the last bit set where something was lost.
+TENON_INLINE hn::Vec<DHalf> odd_float(V v) {
+  const hn::Rebind<uint32_t, DF64> bits;
+  const auto rounded = narrowed(v);
+  const V back = widened(rounded);
+  const auto all_ones = [&](auto mask) {
+    return hn::TruncateTo(bits, hn::VecFromMask(DU64(), hn::RebindMask(DU64(), mask)));
+  };
+  const auto above = all_ones(hn::Gt(hn::Abs(back), hn::Abs(v))), lost = all_ones(hn::Ne(back, v));
+  const auto cut = hn::Add(hn::BitCast(bits, rounded), above);
+  return hn::BitCast(DHalf(), hn::Or(cut, hn::And(lost, hn::Set(bits, 1))));
 }
 
-using Function = V (*)(V);
-template <Function kFunction>
-void loop_of(const double* x, double* y, int64_t n) {
-  each_vector(x, y, n, [](V v) { return kFunction(v); });
-}
+TENON_INLINE V from_integer(hn::Vec<DI64> v) { return hn::ConvertTo(DF64(), v); }
 
-void floors(const double* x, double* y, int64_t n) {
-  each_vector(x, y, n, [](V v) { return hn::Floor(v); });
-}
-
-void ceilings(const double* x, double* y, int64_t n) {
-  each_vector(x, y, n, [](V v) { return hn::Ceil(v); });
-}
-
-void nearest(const double* x, double* y, int64_t n) {
-  each_vector(x, y, n, [](V v) { return hn::Round(v); });
+// The instructions of x86 give the lowest integer for NaN and what does not fit.
+TENON_INLINE hn::Vec<DI32Half> whole_part32(V v) {
+#if HWY_MAX_BYTES >= 64
+  return hn::Vec<DI32Half>{_mm512_cvttpd_epi32(v.raw)};
+#elif HWY_MAX_BYTES >= 32
+  return hn::Vec<DI32Half>{_mm256_cvttpd_epi32(v.raw)};
+#elif HWY_ARCH_X86
+  return hn::Vec<DI32Half>{_mm_cvttpd_epi32(v.raw)};
+#else
+  const DF64 d;
+  const auto fits = hn::Lt(hn::Abs(v), hn::Set(d, 0x1p31));
+  return hn::DemoteTo(DI32Half(), hn::IfThenElse(fits, v, hn::Set(d, -0x1p31)));
+#endif
 }
 
 double exponentials(const double* x, double* y, int64_t n, double top) {
-  constexpr int64_t kPiece = 1024;  // which stays in L1 for the three steps
+  constexpr int64_t kPiece = 1024;  // which stays in L1 for the steps
   double sum = 0;
   for (int64_t i = 0; i < n; i += kPiece) {
     const int64_t count = n - i < kPiece ? n - i : kPiece;
-    TENON_INDEPENDENT_LOOP
-    for (int64_t j = i; j < i + count; ++j) {
-      const double below = x[j] - top;
-      // Numbers that are not normal would take long, and add nothing.
-      y[j] = below < -708.0 ? -__builtin_huge_val() : below;
-    }
-    loop_of<&exponential>(y + i, y + i, count);
+    binary<DoubleOp::kSub>(x + i, &top, 0, y + i, count);
+    each<&normal_exponent, double>(y + i, y + i, count);
+    each<&exponential, double>(y + i, y + i, count);
     double part = 0;
     reduce_rows<WideReduction::kSum>(y + i, &part, 1, count);
     sum += part;
@@ -223,10 +225,7 @@ double exponentials(const double* x, double* y, int64_t n, double top) {
   return sum;
 }
 
-void scale(const double* x, double* y, int64_t n, double factor) {
-  TENON_INDEPENDENT_LOOP
-  for (int64_t i = 0; i < n; ++i) y[i] = x[i] * factor;
-}
+void scale(const double* x, double* y, int64_t n, double factor) { binary<DoubleOp::kMul>(x, &factor, 0, y, n); }
 
 void affine_line(const double* x, int64_t n, const double* slope, const double* base, int64_t axes, float* y) {
   const DF64 d;
@@ -244,30 +243,22 @@ void affine_line(const double* x, int64_t n, const double* slope, const double* 
     for (int64_t k = 0; k < axes; ++k) y[i * axes + k] = static_cast<float>(slope[k] * x[i] + base[k]);
 }
 
-void round_to_odd(const double* x, float* y, int64_t n) {
-  constexpr uint64_t kLost = (uint64_t{1} << 29) - 1;  // the places that float32 lacks
-  TENON_INDEPENDENT_LOOP
-  for (int64_t i = 0; i < n; ++i) {
-    const auto bits = __builtin_bit_cast(uint64_t, x[i]);
-    const uint64_t odd = (bits | ((bits & kLost) + kLost)) & ~kLost;
-    y[i] = static_cast<float>(__builtin_bit_cast(double, odd));
-  }
-}
-
-template <typename From, typename To>
-void convert(const From* x, To* y, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) y[i] = static_cast<To>(x[i]);
-}
+#if HWY_MAX_BYTES >= 64
+TENON_INLINE auto whole_part64(V v) { return hn::Vec<DI64>{_mm512_cvttpd_epi64(v.raw)}; }
+#endif
 
 void int64_from_double(const double* x, int64_t* y, int64_t n) {
+#if HWY_MAX_BYTES >= 64
+  each<&whole_part64, double, int64_t>(x, y, n);
+#else
   constexpr double kLimit = 0x1p63;
   constexpr int64_t kLowest = -0x7fffffffffffffff - 1;
   TENON_INDEPENDENT_LOOP
   for (int64_t i = 0; i < n; ++i) {
     const double v = x[i];
-    const bool fits = v >= -kLimit && v < kLimit;
-    y[i] = fits ? static_cast<int64_t>(v) : kLowest;
+    y[i] = __builtin_fabs(v) < kLimit ? static_cast<int64_t>(v) : kLowest;
   }
+#endif
 }
 
 }  // namespace
@@ -285,23 +276,25 @@ const DoubleTable double_table = {
      &reduce_columns<WideReduction::kL1, double>, &reduce_columns<WideReduction::kProd, double>},
     &reduce_rows<WideReduction::kProd, float>,
     &reduce_columns<WideReduction::kProd, float>,
-    &roots,
-    &floors,
-    &ceilings,
-    &nearest,
-    &loop_of<&hyperbolic_tangent>,
-    &loop_of<&exponential>,
-    &loop_of<&logarithm>,
-    &loop_of<&sigmoid>,
-    &loop_of<&sine>,
-    &loop_of<&cosine>,
-    &loop_of<&tangent>,
+    &each<&root, double>,
+    &each<&floor_of, double>,
+    &each<&ceiling, double>,
+    &each<&nearest, double>,
+    &each<&hyperbolic_tangent, double>,
+    &each<&exponential, double>,
+    &each<&logarithm, double>,
+    &each<&sigmoid, double>,
+    &each<&sine, double>,
+    &each<&cosine, double>,
+    &each<&tangent, double>,
     &exponentials,
     &scale,
     &affine_line,
-    &round_to_odd,
-    &convert<double, float>,
-    &convert<float, double>,
+    &each<&odd_float, double, float>,
+    &each<&narrowed, double, float>,
+    &each<&widened, float, double>,
+    &each<&from_integer, int64_t, double>,
+    &each<&whole_part32, double, int32_t>,
     &int64_from_double};
 
 }  // namespace tenon::cpu::TENON_ISA_NAMESPACE

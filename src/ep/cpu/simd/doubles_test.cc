@@ -139,6 +139,34 @@ TEST_P(Doubles, AnOddFloatRoundsToFloat16AsTheNumberItself) {
   }
 }
 
+TEST_P(Doubles, AnOddFloatRoundsToBfloat16AsTheNumberItself) {
+  std::vector<double> x = {0.0, -0.0, 1e300, -1e300, kInfinity, -kInfinity, 3.3961775292304957e38, 1e-46, 1e-320};
+  // Half way between two numbers and a little beside it, also where float32 and bfloat16 have fewer places.
+  for (int i = 0; i < 0x7f7f; i += 5) {
+    const double low = std::bit_cast<float>(i << 16), high = std::bit_cast<float>((i + 1) << 16);
+    for (double beside : {-0x1p-50, 0.0, 0x1p-50}) x.push_back((low + high) / (i % 2 == 0 ? 2 : -2) * (1 + beside));
+  }
+  std::vector<float> y(x.size());
+  table().round_to_odd(x.data(), y.data(), std::ssize(x));
+  // The nearest one, of two the one whose last bit is 0: from the neighbours, without float32 between.
+  for (size_t i = 0; i < x.size(); ++i) {
+    const uint16_t got = ref::BFloat16(y[i]).bits;
+    const auto value = [](uint32_t bits) {
+      return (bits & 0x7fff) == 0x7f80 ? 0x1p128 : static_cast<double>(std::bit_cast<float>((bits & 0x7fff) << 16));
+    };
+    const double magnitude = std::min(std::abs(x[i]), 0x1p128), error = std::abs(value(got) - magnitude);
+    EXPECT_EQ(got >> 15, std::signbit(x[i]) ? 1 : 0) << x[i];
+    if ((got & 0x7fff) < 0x7f80) {
+      const double above = std::abs(value(got + 1) - magnitude);
+      EXPECT_TRUE(error < above || (error == above && got % 2 == 0)) << x[i];
+    }
+    if ((got & 0x7fff) > 0) {
+      const double below = std::abs(value(got - 1) - magnitude);
+      EXPECT_TRUE(error < below || (error == below && got % 2 == 0)) << x[i];
+    }
+  }
+}
+
 TEST_P(Doubles, IntegersAreCutOff) {
   const std::vector<double> x = {1.9, -1.9, 0x1p62, 0x1p63, -0x1p63, -0x1.8p63, NAN, kInfinity, -kInfinity, 1e17};
   constexpr int64_t kLowest = std::numeric_limits<int64_t>::min();
@@ -147,6 +175,28 @@ TEST_P(Doubles, IntegersAreCutOff) {
   std::vector<int64_t> y(x.size());
   table().int64_from_double(x.data(), y.data(), static_cast<int64_t>(x.size()));
   EXPECT_EQ(y, wanted);
+}
+
+TEST_P(Doubles, ShortIntegersAreCutOff) {
+  const std::vector<double> x = {1.9,  -1.9,      2147483647.9, 2147483648.0, -2147483648.9, -2147483649.0,
+                                 NAN,  kInfinity, -kInfinity,   -2147483648,  1e300,         -0.5,
+                                 12.0, -13.0,     -1e300,       0x1p32 + 5,   2147483646.5};
+  constexpr int32_t kLowest = std::numeric_limits<int32_t>::min();
+  const std::vector<int32_t> wanted = {1,       -1,      2147483647, kLowest, kLowest,   kLowest,
+                                       kLowest, kLowest, kLowest,    kLowest, kLowest,   0,
+                                       12,      -13,     kLowest,    kLowest, 2147483646};
+  std::vector<int32_t> y(x.size());
+  table().int32_from_double(x.data(), y.data(), std::ssize(x));
+  EXPECT_EQ(y, wanted);
+}
+
+TEST_P(Doubles, LongIntegersAreRoundedToTheNearestNumber) {
+  std::vector<int64_t> x = {0, 1, -1, std::numeric_limits<int64_t>::max(), std::numeric_limits<int64_t>::min()};
+  for (int bits = 40; bits < 63; ++bits)
+    for (int64_t beside : {-3, -1, 0, 1, 3}) x.push_back(((int64_t{1} << bits) + beside) * (bits % 2 == 0 ? 1 : -1));
+  std::vector<double> y(x.size());
+  table().double_from_int64(x.data(), y.data(), std::ssize(x));
+  for (size_t i = 0; i < x.size(); ++i) EXPECT_EQ(y[i], static_cast<double>(x[i])) << x[i];
 }
 
 TEST_P(Doubles, LinesOfOneToThreeAxes) {

@@ -355,6 +355,12 @@ void pack_panel(const float* in, int64_t row_stride, int64_t column_stride, int6
     for (; p + 4 <= k; p += 4)
       for (int64_t j = 0; j < kGemmPanel; j += 4)
         transpose4x4(in + j * column_stride + p, column_stride, out + p * kGemmPanel + j, kGemmPanel);
+  if (column_stride == 1) {
+    for (; p < k; ++p)
+      for (int64_t j = 0; j < kGemmPanel; j += kWide)
+        store_wide(out + p * kGemmPanel + j,
+                   load_part_wide(in + p * row_stride + j, least(kWide, columns > j ? columns - j : 0), 0));
+  }
   for (; p < k; ++p)
     for (int64_t j = 0; j < kGemmPanel; ++j)
       out[p * kGemmPanel + j] = j < columns ? in[p * row_stride + j * column_stride] : 0.0f;

@@ -33,20 +33,40 @@ struct IntegerTable {
   void (*shift32)(const uint32_t* a, const uint32_t* b, bool left, uint32_t* y, int64_t n);
   void (*shift64)(const uint64_t* a, const uint64_t* b, bool left, uint64_t* y, int64_t n);
   // The lowest integer has no magnitude or opposite but itself. y may be x.
+  void (*abs8)(const int8_t* x, int8_t* y, int64_t n);
+  void (*abs16)(const int16_t* x, int16_t* y, int64_t n);
   void (*abs32)(const int32_t* x, int32_t* y, int64_t n);
   void (*abs64)(const int64_t* x, int64_t* y, int64_t n);
+  void (*neg8)(const int8_t* x, int8_t* y, int64_t n);
+  void (*neg16)(const int16_t* x, int16_t* y, int64_t n);
   void (*neg32)(const int32_t* x, int32_t* y, int64_t n);
   void (*neg64)(const int64_t* x, int64_t* y, int64_t n);
+  void (*sign8)(const int8_t* x, int8_t* y, int64_t n);
+  void (*sign16)(const int16_t* x, int16_t* y, int64_t n);
+  void (*sign32)(const int32_t* x, int32_t* y, int64_t n);
   void (*sign64)(const int64_t* x, int64_t* y, int64_t n);
-  // 1 where x is 0. y may be x.
+  // 1 where x is 0, and 1 where it is not; the opposite of each bit. y may be x.
   void (*not8)(const uint8_t* x, uint8_t* y, int64_t n);
+  void (*truth8)(const uint8_t* x, uint8_t* y, int64_t n);
+  void (*complement8)(const uint8_t* x, uint8_t* y, int64_t n);
   // 1 where x is not 0.
   void (*bool_from_float)(const float* x, uint8_t* y, int64_t n);
   // The low bits of x cut off to an int32, whose lowest value takes the place of NaN and what does not fit.
   void (*int8_from_float)(const float* x, uint8_t* y, int64_t n);
   void (*int16_from_float)(const float* x, uint16_t* y, int64_t n);
-  // 1 where the lower 15 bits of x are more than `limit`: a NaN of 16 bits, if that is infinity.
-  void (*is_beyond16)(const uint16_t* x, uint16_t limit, uint8_t* y, int64_t n);
+  // Float32 that rounds to float16 and bfloat16 as x does.
+  void (*float_from_int32)(const int32_t* x, float* y, int64_t n);
+  // Low bits.
+  void (*int8_from_int16)(const uint16_t* x, uint8_t* y, int64_t n);
+  void (*int8_from_int32)(const uint32_t* x, uint8_t* y, int64_t n);
+  void (*int16_from_int32)(const uint32_t* x, uint16_t* y, int64_t n);
+  void (*int8_from_int64)(const uint64_t* x, uint8_t* y, int64_t n);
+  void (*int16_from_int64)(const uint64_t* x, uint16_t* y, int64_t n);
+  void (*int32_from_int64)(const uint64_t* x, uint32_t* y, int64_t n);
+  // 1 where those bits of x that are in `mask` are a number of [low, low + span].
+  void (*in_range16)(const uint16_t* x, uint16_t mask, uint16_t low, uint16_t span, uint8_t* y, int64_t n);
+  void (*in_range32)(const uint32_t* x, uint32_t mask, uint32_t low, uint32_t span, uint8_t* y, int64_t n);
+  void (*in_range64)(const uint64_t* x, uint64_t mask, uint64_t low, uint64_t span, uint8_t* y, int64_t n);
   // Ten rounds of Philox 4x32 on blocks of four words: words[k * blocks + b] is word k of block b.
   void (*philox)(uint32_t key0, uint32_t key1, uint32_t* words, int64_t blocks);
   // y[i] = first + i * step.

@@ -5,7 +5,7 @@
 
 #include "ep/cpu/ops/loops.h"
 #include "ep/cpu/simd/f8.h"
-#include "ep/cpu/simd/pairs.h"
+#include "ep/cpu/simd/vector_loops.h"
 
 namespace tenon::cpu::TENON_ISA_NAMESPACE {
 
@@ -13,55 +13,65 @@ namespace {
 
 inline int64_t wrapped(uint64_t x) { return static_cast<int64_t>(x); }
 
+// a <= b, of which Highway has no form for integers.
+template <typename V>
+TENON_INLINE auto at_most(V a, V b) {
+  if constexpr (hwy::IsFloat<hn::TFromV<V>>()) {
+    return hn::Le(a, b);
+  } else if constexpr (!hwy::IsSigned<hn::TFromV<V>>() && sizeof(hn::TFromV<V>) < 8) {
+    return hn::Eq(hn::Min(a, b), a);
+  } else {
+    return hn::Not(hn::Gt(a, b));
+  }
+}
+
+// A number, or a mask of the lanes where a comparison holds.
 template <WideOp kOp, typename T>
-inline auto apply(T a, T b) {
-  using U = std::make_unsigned_t<T>;
-  if constexpr (kOp == WideOp::kAdd) return static_cast<T>(static_cast<U>(a) + static_cast<U>(b));
-  if constexpr (kOp == WideOp::kSub) return static_cast<T>(static_cast<U>(a) - static_cast<U>(b));
-  if constexpr (kOp == WideOp::kMul) return static_cast<T>(static_cast<U>(a) * static_cast<U>(b));
-  if constexpr (kOp == WideOp::kMax) return a > b ? a : b;
-  if constexpr (kOp == WideOp::kMin) return a < b ? a : b;
-  if constexpr (kOp == WideOp::kEqual) return static_cast<uint8_t>(a == b);
-  if constexpr (kOp == WideOp::kLess) return static_cast<uint8_t>(a < b);
-  if constexpr (kOp == WideOp::kLessOrEqual) return static_cast<uint8_t>(a <= b);
-  if constexpr (kOp == WideOp::kGreater) return static_cast<uint8_t>(a > b);
-  if constexpr (kOp == WideOp::kGreaterOrEqual) return static_cast<uint8_t>(a >= b);
+TENON_INLINE auto apply(LoopVector<T> a, LoopVector<T> b) {
+  if constexpr (kOp == WideOp::kAdd) return hn::Add(a, b);
+  if constexpr (kOp == WideOp::kSub) return hn::Sub(a, b);
+  if constexpr (kOp == WideOp::kMul) return hn::Mul(a, b);
+  if constexpr (kOp == WideOp::kMax) return hn::Max(a, b);
+  if constexpr (kOp == WideOp::kMin) return hn::Min(a, b);
+  if constexpr (kOp == WideOp::kEqual) return hn::Eq(a, b);
+  if constexpr (kOp == WideOp::kLess) return hn::Lt(a, b);
+  if constexpr (kOp == WideOp::kLessOrEqual) return at_most(a, b);
+  if constexpr (kOp == WideOp::kGreater) return hn::Gt(a, b);
+  if constexpr (kOp == WideOp::kGreaterOrEqual) return at_most(b, a);
 }
 
 template <WideOp kOp, typename T>
 void wide(const T* a, const T* b, int64_t b_stride, void* y, int64_t n) {
-  each_pair(a, b, b_stride, static_cast<decltype(apply<kOp, T>(0, 0))*>(y), n,
-            [](T l, T r) { return apply<kOp, T>(l, r); });
+  using Y = std::conditional_t<(kOp >= WideOp::kEqual), uint8_t, T>;
+  each_pair<&apply<kOp, T>, T, Y>(a, b, b_stride, y, n);
 }
 
-template <WideOp kOp>
-void compare_float(const float* a, const float* b, int64_t b_stride, void* y, int64_t n) {
-  each_pair(a, b, b_stride, static_cast<uint8_t*>(y), n, [](float l, float r) {
-    if constexpr (kOp == WideOp::kEqual) return static_cast<uint8_t>(l == r);
-    if constexpr (kOp == WideOp::kLess) return static_cast<uint8_t>(l < r);
-    if constexpr (kOp == WideOp::kLessOrEqual) return static_cast<uint8_t>(l <= r);
-    if constexpr (kOp == WideOp::kGreater) return static_cast<uint8_t>(l > r);
-    if constexpr (kOp == WideOp::kGreaterOrEqual) return static_cast<uint8_t>(l >= r);
-  });
+using Bytes = LoopVector<uint8_t>;
+// 1 where x is not 0.
+TENON_INLINE Bytes truth(Bytes x) { return hn::Min(x, hn::Set(hn::DFromV<Bytes>(), 1)); }
+
+template <char kOp>
+TENON_INLINE Bytes apply_logic(Bytes a, Bytes b) {
+  if constexpr (kOp == '&') return truth(hn::Min(a, b));
+  if constexpr (kOp == '|') return truth(hn::Or(a, b));
+  if constexpr (kOp == '^') return hn::Xor(truth(a), truth(b));
 }
 
 template <char kOp>
 void logic(const uint8_t* a, const uint8_t* b, int64_t b_stride, void* y, int64_t n) {
-  each_pair(a, b, b_stride, static_cast<uint8_t*>(y), n, [](uint8_t l, uint8_t r) {
-    if constexpr (kOp == '&') return static_cast<uint8_t>((l < r ? l : r) != 0);
-    if constexpr (kOp == '|') return static_cast<uint8_t>((l | r) != 0);
-    if constexpr (kOp == '^') return static_cast<uint8_t>((l != 0) != (r != 0));
-  });
+  each_pair<&apply_logic<kOp>, uint8_t, uint8_t>(a, b, b_stride, y, n);
 }
 
 bool divide32(const int32_t* a, const int32_t* b, int64_t b_stride, int32_t* y, int64_t n) {
   int32_t zeros = 0;
   // A quotient of doubles is cut off to the same integer, and there are vectors of those.
-  each_pair(a, b, b_stride, y, n, [&](int32_t l, int32_t r) {
+  TENON_INDEPENDENT_LOOP
+  for (int64_t i = 0; i < n; ++i) {
+    const int32_t r = b[i * b_stride];
     zeros |= r == 0 ? 1 : 0;
-    const double quotient = static_cast<double>(l) / static_cast<double>(r != 0 ? r : 1);
-    return static_cast<int32_t>(quotient == 2147483648.0 ? -2147483648.0 : quotient);
-  });
+    const double quotient = static_cast<double>(a[i]) / static_cast<double>(r != 0 ? r : 1);
+    y[i] = static_cast<int32_t>(quotient == 2147483648.0 ? -2147483648.0 : quotient);
+  }
   return zeros == 0;
 }
 
@@ -145,51 +155,76 @@ void fold_rows(const T* x, T* y, int64_t rows, int64_t n) {
 }
 
 template <typename T>
-void magnitude(const T* x, T* y, int64_t n) {
-  using U = std::make_unsigned_t<T>;
-  TENON_INDEPENDENT_LOOP
-  for (int64_t i = 0; i < n; ++i) {
-    const T sign = x[i] >> (8 * sizeof(T) - 1);
-    y[i] = static_cast<T>(static_cast<U>(x[i] ^ sign) - static_cast<U>(sign));
-  }
+TENON_INLINE LoopVector<T> negative(LoopVector<T> x) {
+  return hn::Sub(hn::Zero(typename LoopTags<T, T>::From()), x);
+}
+template <typename T>
+TENON_INLINE LoopVector<T> magnitude(LoopVector<T> x) {
+  return hn::Max(x, negative<T>(x));
+}
+template <typename T>
+TENON_INLINE LoopVector<T> sign(LoopVector<T> x) {
+  const typename LoopTags<T, T>::From d;
+  return hn::Max(hn::Min(x, hn::Set(d, 1)), hn::Set(d, -1));
+}
+TENON_INLINE Bytes falsehood(Bytes x) { return hn::Xor(truth(x), hn::Set(hn::DFromV<Bytes>(), 1)); }
+TENON_INLINE Bytes complement(Bytes x) { return hn::Not(x); }
+
+// Also of a NaN, which Highway's Ne is not true for on every set.
+TENON_INLINE auto is_not_zero(LoopVector<float> v) {
+  return hn::Not(hn::Eq(v, hn::Zero(hn::DFromV<LoopVector<float>>())));
+}
+
+// The instructions of x86 give the lowest integer for NaN and what does not fit.
+TENON_INLINE LoopVector<int32_t> whole_part(LoopVector<float> v) {
+#if HWY_MAX_BYTES >= 64
+  return LoopVector<int32_t>{_mm512_cvttps_epi32(v.raw)};
+#elif HWY_MAX_BYTES >= 32
+  return LoopVector<int32_t>{_mm256_cvttps_epi32(v.raw)};
+#elif HWY_ARCH_X86
+  return LoopVector<int32_t>{_mm_cvttps_epi32(v.raw)};
+#else
+  const hn::DFromV<LoopVector<float>> d;
+  const auto fits = hn::Lt(hn::Abs(v), hn::Set(d, 0x1p31f));
+  return hn::ConvertTo(hn::DFromV<LoopVector<int32_t>>(), hn::IfThenElse(fits, v, hn::Set(d, -0x1p31f)));
+#endif
 }
 
 template <typename T>
-void negate(const T* x, T* y, int64_t n) {
-  using U = std::make_unsigned_t<T>;
-  TENON_INDEPENDENT_LOOP
-  for (int64_t i = 0; i < n; ++i) y[i] = static_cast<T>(U{0} - static_cast<U>(x[i]));
+TENON_INLINE auto low_whole_part(LoopVector<float> v) {
+  const hn::DFromV<LoopVector<uint32_t>> u;
+  return hn::TruncateTo(hn::Rebind<T, decltype(u)>(), hn::BitCast(u, whole_part(v)));
 }
 
-void sign64(const int64_t* x, int64_t* y, int64_t n) {
-  TENON_INDEPENDENT_LOOP
-  for (int64_t i = 0; i < n; ++i) y[i] = (x[i] > 0 ? 1 : 0) - (x[i] < 0 ? 1 : 0);
+// From 2^16 on the lower 8 bits lie below the half of a bfloat16's last place: only whether there are any counts.
+TENON_INLINE LoopVector<float> odd_float(LoopVector<int32_t> x) {
+  const hn::DFromV<LoopVector<int32_t>> d;
+  const auto low = hn::And(x, hn::Set(d, 0xff)), high = hn::AndNot(hn::Set(d, 0xff), x);
+  const auto cut = hn::Or(high, hn::IfThenElseZero(hn::Ne(low, hn::Zero(d)), hn::Set(d, 0x80)));
+  const auto small = hn::Lt(hn::Xor(x, hn::BroadcastSignBit(x)), hn::Set(d, 0x10000));
+  return hn::ConvertTo(hn::DFromV<LoopVector<float>>(), hn::IfThenElse(small, x, cut));
 }
 
-void not8(const uint8_t* x, uint8_t* y, int64_t n) {
-  TENON_INDEPENDENT_LOOP
-  for (int64_t i = 0; i < n; ++i) y[i] = x[i] == 0 ? 1 : 0;
-}
-
-void bool_from_float(const float* x, uint8_t* y, int64_t n) {
-  TENON_INDEPENDENT_LOOP
-  for (int64_t i = 0; i < n; ++i) y[i] = x[i] != 0.0f ? 1 : 0;
+template <typename X, typename Y>
+TENON_INLINE auto low_bits(LoopVector<X> x) {
+  return hn::TruncateTo(hn::Rebind<Y, hn::DFromV<LoopVector<X>>>(), x);
 }
 
 template <typename T>
-void small_from_float(const float* x, T* y, int64_t n) {
-  constexpr float kLimit = 0x1p31f;
-  TENON_INDEPENDENT_LOOP
-  for (int64_t i = 0; i < n; ++i) {
-    const float v = x[i];
-    const int32_t whole = v >= -kLimit && v < kLimit ? static_cast<int32_t>(v) : -0x7fffffff - 1;
-    y[i] = static_cast<T>(whole);
-  }
-}
-
-void is_beyond16(const uint16_t* x, uint16_t limit, uint8_t* y, int64_t n) {
-  TENON_INDEPENDENT_LOOP
-  for (int64_t i = 0; i < n; ++i) y[i] = (x[i] & 0x7fff) > limit ? 1 : 0;
+void in_range(const T* x, T mask, T low, T span, uint8_t* y, int64_t n) {
+  using Tags = LoopTags<T, T>;
+  const typename Tags::From d;
+  const auto bits = hn::Set(d, mask), least = hn::Set(d, low), most = hn::Set(d, span);
+  int64_t i = 0;
+  for (; i + Tags::kCount <= n; i += Tags::kCount)
+    store_loop(d, at_most(hn::Sub(hn::And(hn::LoadU(d, x + i), bits), least), most), y + i);
+  if (i == n) return;
+  T last[Tags::kCount] = {};
+  uint8_t results[Tags::kCount];
+  const auto rest = static_cast<size_t>(n - i);
+  __builtin_memcpy(last, x + i, rest * sizeof(T));
+  in_range(last, mask, low, span, results, Tags::kCount);
+  __builtin_memcpy(y + i, results, rest);
 }
 
 struct PhiloxBlock {
@@ -293,24 +328,42 @@ const IntegerTable integer_table = {
      &wide<WideOp::kGreaterOrEqual, int64_t>},
     {&wide<WideOp::kAdd, int32_t>, &wide<WideOp::kSub, int32_t>, &wide<WideOp::kMul, int32_t>,
      &wide<WideOp::kMax, int32_t>, &wide<WideOp::kMin, int32_t>},
-    {&compare_float<WideOp::kEqual>, &compare_float<WideOp::kLess>, &compare_float<WideOp::kLessOrEqual>,
-     &compare_float<WideOp::kGreater>, &compare_float<WideOp::kGreaterOrEqual>},
+    {&wide<WideOp::kEqual, float>, &wide<WideOp::kLess, float>, &wide<WideOp::kLessOrEqual, float>,
+     &wide<WideOp::kGreater, float>, &wide<WideOp::kGreaterOrEqual, float>},
     {&logic<'&'>, &logic<'|'>, &logic<'^'>},
     &divide32,
     &shift<uint8_t>,
     &shift<uint16_t>,
     &shift<uint32_t>,
     &shift<uint64_t>,
-    &magnitude<int32_t>,
-    &magnitude<int64_t>,
-    &negate<int32_t>,
-    &negate<int64_t>,
-    &sign64,
-    &not8,
-    &bool_from_float,
-    &small_from_float<uint8_t>,
-    &small_from_float<uint16_t>,
-    &is_beyond16,
+    &each<&magnitude<int8_t>, int8_t>,
+    &each<&magnitude<int16_t>, int16_t>,
+    &each<&magnitude<int32_t>, int32_t>,
+    &each<&magnitude<int64_t>, int64_t>,
+    &each<&negative<int8_t>, int8_t>,
+    &each<&negative<int16_t>, int16_t>,
+    &each<&negative<int32_t>, int32_t>,
+    &each<&negative<int64_t>, int64_t>,
+    &each<&sign<int8_t>, int8_t>,
+    &each<&sign<int16_t>, int16_t>,
+    &each<&sign<int32_t>, int32_t>,
+    &each<&sign<int64_t>, int64_t>,
+    &each<&falsehood, uint8_t>,
+    &each<&truth, uint8_t>,
+    &each<&complement, uint8_t>,
+    &each<&is_not_zero, float, uint8_t>,
+    &each<&low_whole_part<uint8_t>, float, uint8_t>,
+    &each<&low_whole_part<uint16_t>, float, uint16_t>,
+    &each<&odd_float, int32_t, float>,
+    &each<&low_bits<uint16_t, uint8_t>, uint16_t, uint8_t>,
+    &each<&low_bits<uint32_t, uint8_t>, uint32_t, uint8_t>,
+    &each<&low_bits<uint32_t, uint16_t>, uint32_t, uint16_t>,
+    &each<&low_bits<uint64_t, uint8_t>, uint64_t, uint8_t>,
+    &each<&low_bits<uint64_t, uint16_t>, uint64_t, uint16_t>,
+    &each<&low_bits<uint64_t, uint32_t>, uint64_t, uint32_t>,
+    &in_range<uint16_t>,
+    &in_range<uint32_t>,
+    &in_range<uint64_t>,
     &philox,
     &count64,
     &place,

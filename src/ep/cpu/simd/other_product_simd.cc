@@ -1,5 +1,7 @@
 #include "ep/cpu/simd/other_product.h"
 
+#include <type_traits>
+
 #include "ep/cpu/simd/isa.h"
 
 namespace tenon::cpu::TENON_ISA_NAMESPACE {
@@ -23,11 +25,11 @@ struct Vector {
   static constexpr int64_t kColumns = kLanes * kTileVectors;
 };
 
-// sums[i * kColumns + j] of kRows rows.
-template <typename T, int kRows>
-void tile(const OtherProductTask<T>& t, const T* a, const T* b, int64_t depth, T* sums) {
+// to[i * step + j] of kRows rows and kVectors vectors of columns.
+template <typename T, int kRows, int kVectors>
+void tile(const OtherProductTask<T>& t, const T* a, const T* b, int64_t depth, T* to, int64_t step) {
   using V = typename Vector<T>::Type;
-  V x[kRows][kTileVectors] = {};
+  V x[kRows][kVectors] = {};
   const int64_t row = t.a_row, column = t.a_column;
   for (int64_t p = 0; p < depth; ++p, a += column) {
     const V* const y = reinterpret_cast<const V*>(b) + p * kTileVectors;
@@ -35,13 +37,36 @@ void tile(const OtherProductTask<T>& t, const T* a, const T* b, int64_t depth, T
     for (int i = 0; i < kRows; ++i) {
       const V value = a[i * row] - V{};  // the difference, unlike a sum, is no instruction: -0 + 0 is 0
 #pragma GCC unroll 4
-      for (int v = 0; v < kTileVectors; ++v) x[i][v] += value * y[v];
+      for (int v = 0; v < kVectors; ++v) x[i][v] += value * y[v];
     }
   }
 #pragma GCC unroll 6
   for (int i = 0; i < kRows; ++i)
 #pragma GCC unroll 4
-    for (int v = 0; v < kTileVectors; ++v) reinterpret_cast<V*>(sums)[i * kTileVectors + v] = x[i][v];
+    for (int v = 0; v < kVectors; ++v)
+      __builtin_memcpy(to + i * step + v * Vector<T>::kLanes, &x[i][v], sizeof x[i][v]);
+}
+
+// Tiles of fewer columns where a matrix ends, of the type that models have most.
+template <typename T>
+constexpr int kFewestVectors = std::is_same_v<T, double> ? 1 : kTileVectors;
+template <typename T, int kVectors = kTileVectors>
+inline void any_tile(const OtherProductTask<T>& t, const T* a, const T* b, int64_t depth, T* to, int64_t step,
+                     int64_t vectors) {
+  if (vectors == kVectors) return tile<T, kTileRows, kVectors>(t, a, b, depth, to, step);
+  if constexpr (kVectors > kFewestVectors<T>) any_tile<T, kVectors - 1>(t, a, b, depth, to, step, vectors);
+}
+
+// By vectors: a call, or an instruction for strings, takes as long as the elements of a row do.
+template <typename T>
+inline void copy_row(const T* from, int64_t n, T* to) {
+  typename Vector<T>::Type x;
+  int64_t i = 0;
+  for (; i + Vector<T>::kLanes <= n; i += Vector<T>::kLanes) {
+    __builtin_memcpy(&x, from + i, sizeof x);
+    __builtin_memcpy(to + i, &x, sizeof x);
+  }
+  for (; i < n; ++i) to[i] = from[i];
 }
 
 template <typename T>
@@ -114,21 +139,33 @@ void run(const OtherProductTask<T>& t) {
       for (int64_t p = 0; p < depth; ++p) {
         T* const to = block + p * kColumns;
         if (t.b_column == 1) {
-          __builtin_memcpy(to, b + p * t.b_row, static_cast<size_t>(columns) * sizeof(T));
+          copy_row(b + p * t.b_row, columns, to);
         } else {
           for (int64_t j = 0; j < columns; ++j) to[j] = b[p * t.b_row + j * t.b_column];
         }
         for (int64_t j = columns; j < kColumns; ++j) to[j] = 0;
       }
+      int64_t vectors = (columns + Vector<T>::kLanes - 1) / Vector<T>::kLanes;
+      if (vectors < kFewestVectors<T>) vectors = kFewestVectors<T>;
       for (int64_t m = 0, rows = 0; m < t.m; m += rows) {
-        rows = t.m - m < kTileRows ? 1 : kTileRows;
-        const T* const a = t.a + m * t.a_row + k0 * t.a_column;
-        rows == 1 ? tile<T, 1>(t, a, block, depth, sums) : tile<T, kTileRows>(t, a, block, depth, sums);
-        for (int64_t i = 0; i < rows; ++i) {
-          T* const c = t.c + (m + i) * t.ldc + n;
+        // Of many rows that are left, a whole tile takes less time: it computes some of the rows before again.
+        const int64_t left = t.m - m;
+        const bool overlaps = left < kTileRows && 2 * left >= kTileRows && t.m >= kTileRows;
+        rows = left >= kTileRows ? kTileRows : overlaps ? left : 1;
+        const int64_t again = overlaps ? kTileRows - left : 0;
+        const T* const a = t.a + (m - again) * t.a_row + k0 * t.a_column;
+        T* c = t.c + m * t.ldc + n;
+        const bool alone = rows == 1 && !overlaps;
+        const bool whole = columns == vectors * Vector<T>::kLanes && again == 0 && !alone && k0 == 0;
+        if (alone) {
+          tile<T, 1, kTileVectors>(t, a, block, depth, sums, kColumns);
+        } else {
+          any_tile<T>(t, a, block, depth, whole ? c : sums, whole ? t.ldc : kColumns, vectors);
+        }
+        for (int64_t i = again; !whole && i < again + rows; ++i, c += t.ldc) {
           const T* const sum = sums + i * kColumns;
           if (k0 == 0) {
-            __builtin_memcpy(c, sum, static_cast<size_t>(columns) * sizeof(T));
+            copy_row(sum, columns, c);
           } else {
             add_row<T>(sum, columns, c);
           }

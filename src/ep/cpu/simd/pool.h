@@ -18,7 +18,7 @@ struct PoolTaps {
 template <typename T>
 using PoolFold = void (*)(const PoolTaps<T>& taps);
 
-// Windows of stride 1 and without gaps, of rows that lie side by side. First the taps of a column are folded into
+// Windows without gaps between their rows, of rows that lie side by side. First the taps of a column are folded into
 // `rows`, then those of a row into y. Rows may hold several channels beside each other, as blocks of 8 do: their taps
 // are `shift` elements apart.
 struct PoolPlane {
@@ -27,6 +27,9 @@ struct PoolPlane {
   int64_t height = 0, width = 0;
   int64_t kernel_rows = 1, pad_top = 0;
   int64_t count = 1, shift = 1;  // taps along a row; each window has an element at least
+  // From one output to the next. Others than 1 only where PoolTable::short_row says so, with kPoolStridedTaps taps
+  // along a row at most.
+  int64_t row_stride = 1, column_stride = 1;
   // Of the results in between: row r begins at r * pitch, its elements `pad` behind that, and what stands before and
   // after them is the neutral element already. kPoolSlack elements behind the last row may be touched.
   float* rows = nullptr;
@@ -39,6 +42,7 @@ struct PoolPlane {
   const float* by_row = nullptr;
 };
 inline constexpr int64_t kPoolSlack = 32;
+inline constexpr int64_t kPoolStridedTaps = 16;
 
 // Windows of kPoolBeside maps beside each other: x[pixel][map] and y[output][map]. The taps of output o are the pixels
 // taps[ends[o - 1]] to taps[ends[o] - 1], from taps[0] on for the first one; each has one at least.
@@ -57,6 +61,8 @@ struct PoolTable {
   PoolFold<uint8_t> maximum_u8;
   PoolFold<int8_t> maximum_i8;
   PoolFold<float> sum_f32;
+  // Elements of the longest rows of which maximum_plane takes windows of any stride; average_plane takes one less.
+  int64_t short_row = 0;
   // False with nothing written where a loop of the general form is left to do it: few rows, or an element that is a
   // NaN.
   bool (*maximum_plane)(const PoolPlane& plane);

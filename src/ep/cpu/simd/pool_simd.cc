@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "ep/cpu/simd/nearest.h"
+#include "ep/cpu/simd/wide.h"
 
 namespace tenon::cpu::TENON_ISA_NAMESPACE {
 
@@ -128,10 +129,6 @@ void divide(float* y, const float* columns, const float* by_row, int64_t rows, i
 #if HWY_MAX_BYTES >= 32
 // n elements, fewer than a vector has, and nothing behind them is touched.
 template <typename D>
-TENON_INLINE hn::Vec<D> load_short(D d, const float* p, int64_t n) {
-  return hn::MaskedLoad(hn::FirstN(d, static_cast<size_t>(n)), d, p);
-}
-template <typename D>
 TENON_INLINE void store_short(D d, hn::Vec<D> v, float* p, int64_t n) {
   hn::BlendedStore(v, hn::FirstN(d, static_cast<size_t>(n)), d, p);
 }
@@ -140,12 +137,15 @@ TENON_INLINE void store_short(D d, hn::Vec<D> v, float* p, int64_t n) {
 TENON_INLINE int64_t vector_at(int64_t i, int64_t n) { return std::min(i, n - kLanes); }
 
 // The first tap of row `out` of the outputs, and the one behind its last.
-TENON_INLINE int64_t first_tap(const PoolPlane& p, int64_t out) { return std::max<int64_t>(0, out - p.pad_top); }
+TENON_INLINE int64_t first_tap(const PoolPlane& p, int64_t out) {
+  return std::max<int64_t>(0, out * p.row_stride - p.pad_top);
+}
 TENON_INLINE int64_t last_tap(const PoolPlane& p, int64_t out) {
-  return std::min(p.height, out - p.pad_top + p.kernel_rows);
+  return std::min(p.height, out * p.row_stride - p.pad_top + p.kernel_rows);
 }
 
-// kRows rows of the outputs from `out` on: two share all taps but one on each side. load(row) is a vector of a row.
+// kRows rows of the outputs from `out` on: two of stride 1 share all taps but one on each side. load(row) is a vector
+// of a row.
 template <typename Op, int kRows, typename V, typename Load>
 TENON_INLINE void fold_down(const PoolPlane& p, int64_t out, V (&value)[kRows], const Load& load) {
   const hn::DFromV<V> d;
@@ -170,58 +170,93 @@ TENON_INLINE V finish(const PoolPlane& p, V value, int64_t r, int64_t column) {
   return hn::Div(value, hn::Mul(hn::LoadU(d, p.columns + column), hn::Set(d, p.by_row[r])));
 }
 
-// Rows of less than a vector stay in a register, where the taps along them are permutations: what is stored as one
-// vector and loaded as another, or as two, would have to reach the cache first.
-template <typename Op, size_t kLength>
-bool fold_short_rows(const PoolPlane& p) {
+// Lane i is the element index[i] of the vectors behind each other.
+template <typename V, typename I>
+TENON_INLINE V look_up(const V (&value)[1], I index) {
+  const hn::DFromV<V> d;
+  return hn::TableLookupLanes(value[0], hn::IndicesFromVec(d, index));
+}
+template <typename V, typename I>
+TENON_INLINE V look_up(const V (&value)[2], I index) {
+#if HWY_MAX_BYTES >= 64
+  return V{_mm512_permutex2var_ps(value[0].raw, index.raw, value[1].raw)};
+#else
+  const hn::DFromV<V> d;
+  const auto at = hn::IndicesFromVec(d, index);  // which looks at the lowest three bits
+  const auto in_second = hn::MaskFromVec(hn::BitCast(d, hn::ShiftLeft<28>(index)));
+  return hn::IfThenElse(in_second, hn::TableLookupLanes(value[1], at), hn::TableLookupLanes(value[0], at));
+#endif
+}
+
+// Rows that fit into one vector or two stay in registers, where the taps along them are permutations: what is stored as
+// one vector and loaded as another, or as two, would have to reach the cache first.
+template <typename Op, size_t kLength, int kRows, int kVectors>
+void fold_short_rows(const PoolPlane& p) {
   const hn::CappedTag<float, kLength> d;
   const hn::RebindToSigned<decltype(d)> i;
   using V = hn::Vec<decltype(d)>;
-  constexpr int64_t kLanes = hn::MaxLanes(d);
-  constexpr int kRows = kRowsDown<Op>;
+  using Row = V[kVectors];
+  constexpr int64_t kLanes = hn::MaxLanes(d), kLast = kVectors * kLanes - 1;
   constexpr bool kSum = std::is_same_v<Op, Sum>;
-  const auto inside = hn::FirstN(d, static_cast<size_t>(p.width));
-  const V padding = hn::Set(d, kSum ? 0.0f : -std::numeric_limits<float>::infinity());
-  using Taps = decltype(hn::IndicesFromVec(d, hn::Zero(i)));
-  const int64_t rows = p.end - p.begin;
+  const int64_t rows = p.end - p.begin, width = p.width;
+  const float* const y_end = p.y + p.planes * rows * p.out_width;
+  const auto inside = hn::FirstN(d, static_cast<size_t>(width - (kVectors - 1) * kLanes));
   // The vectors of a row of y from the last one on: what a vector has beyond its row is overwritten.
   for (int64_t column = (p.out_width - 1) / kLanes * kLanes; column >= 0; column -= kLanes) {
-    Taps taps[2 * kLanes];
+    hn::Vec<decltype(i)> taps[2 * kLanes];
     int count = 0;
     for (int64_t k = 0; k < p.count; ++k) {
-      const int64_t offset = column + k * p.shift - p.pad;
-      if (offset <= -kLanes || offset >= p.width) continue;
-      const auto at = hn::Add(hn::Iota(i, 0), hn::Set(i, static_cast<int32_t>(offset)));
-      const auto valid = hn::And(hn::Gt(at, hn::Set(i, -1)), hn::Lt(at, hn::Set(i, static_cast<int32_t>(p.width))));
-      taps[count++] = hn::IndicesFromVec(d, hn::IfThenElse(valid, at, hn::Set(i, static_cast<int32_t>(kLanes) - 1)));
+      alignas(64) int32_t at[kLanes];
+      bool any = false;
+      for (int64_t lane = 0; lane < kLanes; ++lane) {
+        const int64_t first = (column + lane) * p.column_stride - p.pad;
+        int64_t from = first + k * p.shift;
+        const bool is_inside = from >= 0 && from < width;
+        any |= is_inside && column + lane < p.out_width;
+        // The lane behind the row is 0. A maximum may take another tap twice instead.
+        if (!is_inside)
+          from = kSum ? kLast : first >= 0 ? first : first % p.shift + (first % p.shift < 0 ? p.shift : 0);
+        at[lane] = static_cast<int32_t>(std::min(from, kLast));
+      }
+      if (any) taps[count++] = hn::Load(i, at);
     }
-    for (int64_t plane = 0; plane < p.planes; ++plane) {
-      const float* const x = p.x + plane * p.height * p.width;
-      float* const y = p.y + plane * rows * p.out_width;
+    const float* x = p.x;
+    float* y = p.y + column;
+    for (int64_t plane = 0; plane < p.planes; ++plane, x += p.height * width, y += rows * p.out_width) {
       for (int64_t next = 0; next < rows; next += kRows) {
         const int64_t r = std::min(next, rows - kRows);
-        V value[kRows], sum[kRows];
-        fold_down<Op>(p, p.begin + r, value, [&](int64_t row) { return load_short(d, x + row * p.width, p.width); });
-#pragma GCC unroll 2
-        for (int j = 0; j < kRows; ++j) {
-          if (!kSum) value[j] = hn::IfThenElse(inside, value[j], padding);
-          sum[j] = hn::TableLookupLanes(value[j], taps[0]);
+        Row value[kRows];
+        V sum[kRows];
+        if constexpr (kRows == 1) {
+          const int64_t last = last_tap(p, p.begin + r), first = first_tap(p, p.begin + r);
+          const float *row = x + first * width, *const end = x + last * width;
+          const auto load = [&](int v) {
+            return v + 1 < kVectors ? hn::LoadU(d, row) : hn::MaskedLoad(inside, d, row + v * kLanes);
+          };
+          for (int v = 0; v < kVectors; ++v) value[0][v] = load(v);
+          while ((row += width) < end)
+            for (int v = 0; v < kVectors; ++v) value[0][v] = Op::of(d, value[0][v], load(v));
+        } else {
+          V folded[kRows];
+          fold_down<Op>(p, p.begin + r, folded,
+                        [&](int64_t row) { return hn::MaskedLoad(inside, d, x + row * width); });
+          for (int j = 0; j < kRows; ++j) value[j][0] = folded[j];
         }
+#pragma GCC unroll 2
+        for (int j = 0; j < kRows; ++j) sum[j] = look_up(value[j], taps[0]);
         for (int k = 1; k < count; ++k) {
 #pragma GCC unroll 2
-          for (int j = 0; j < kRows; ++j) sum[j] = Op::of(d, sum[j], hn::TableLookupLanes(value[j], taps[k]));
+          for (int j = 0; j < kRows; ++j) sum[j] = Op::of(d, sum[j], look_up(value[j], taps[k]));
         }
 #pragma GCC unroll 2
         for (int j = 0; j < kRows; ++j) {
-          float* const to = y + (r + j) * p.out_width + column;
+          float* const to = y + (r + j) * p.out_width;
           const V result = finish<Op>(p, sum[j], r + j, column);
-          const int64_t left = ((p.planes - plane) * rows - r - j) * p.out_width - column;
-          left < kLanes ? store_short(d, result, to, left) : hn::StoreU(result, d, to);
+          y_end - to < kLanes ? store_short(d, result, to, y_end - to) : hn::StoreU(result, d, to);
         }
       }
     }
   }
-  return true;
 }
 
 constexpr int64_t kRowsAlong = 4;
@@ -260,11 +295,32 @@ void fold_long_rows(const PoolPlane& p) {
   }
 }
 
+template <typename Op, int kRows>
+void fold_short_planes(const PoolPlane& p) {
+  // A sum needs a lane behind the row that is 0.
+  const int64_t lanes = p.width + (std::is_same_v<Op, Sum> ? 1 : 0);
+  if (kLanes > 8 && lanes <= 8) return fold_short_rows<Op, 8, kRows, 1>(p);
+  if (kRows > 1 || lanes <= kLanes) return fold_short_rows<Op, 16, kRows, 1>(p);
+  fold_short_rows<Op, 16, 1, 2>(p);
+}
+
 template <typename Op>
 bool fold_planes(PoolPlane p) {
-  if (kLanes > 8 && p.width < 8) return fold_short_rows<Op, 8>(p);
-  if (p.width < kLanes) return fold_short_rows<Op, 16>(p);
-  if (p.width < kLanes || p.out_width < kLanes || p.end - p.begin < kRowsAlong) return false;
+  if (p.row_stride != 1 || p.column_stride != 1) {
+    fold_short_planes<Op, 1>(p);
+    return true;
+  }
+  if (p.width < kLanes) {
+    fold_short_planes<Op, kRowsDown<Op>>(p);
+    return true;
+  }
+  // Rows of two vectors are folded down for each vector of y, which only few taps are worth.
+  constexpr int64_t kFewTaps = 4;
+  if (p.width < 2 * kLanes && p.kernel_rows <= kFewTaps && p.count <= kFewTaps) {
+    fold_short_planes<Op, 1>(p);
+    return true;
+  }
+  if (p.out_width < kLanes || p.end - p.begin < kRowsAlong) return false;
   for (; p.planes > 0; --p.planes) {
     fold_long_rows<Op>(p);
     p.x += p.height * p.width;
@@ -286,13 +342,17 @@ bool has_nan(const float* x, int64_t n) {
 bool maximum_plane(const PoolPlane& p) {
   // Looking for a NaN once is faster than keeping it in each step.
   const int64_t first = first_tap(p, p.begin), last = last_tap(p, p.end - 1) + (p.planes - 1) * p.height;
-  if (p.kernel_rows == 1 || p.end - p.begin == 1 || has_nan(p.x + first * p.width, (last - first) * p.width))
+  const bool strided = p.row_stride != 1 || p.column_stride != 1;
+  if ((!strided && (p.kernel_rows == 1 || p.end - p.begin == 1)) ||
+      has_nan(p.x + first * p.width, (last - first) * p.width))
     return false;
   return fold_planes<LargerNumber>(p);
 }
 
 bool average_plane(const PoolPlane& p) { return fold_planes<Sum>(p); }
+constexpr int64_t kShortRow = 2 * kLanes;
 #else
+constexpr int64_t kShortRow = 0;
 bool maximum_plane(const PoolPlane&) { return false; }
 bool average_plane(const PoolPlane&) { return false; }
 #endif
@@ -364,6 +424,7 @@ const PoolTable pool_table = {&fold<Maximum, float>,
                               &fold<Maximum, uint8_t>,
                               &fold<Maximum, int8_t>,
                               &fold<Sum, float>,
+                              kShortRow,
                               &maximum_plane,
                               &average_plane,
                               &divide,

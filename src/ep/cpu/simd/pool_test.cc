@@ -61,12 +61,22 @@ TEST_P(Pool, PlanesFoldDownAndAlong) {
   for (bool maximum : {true, false})
     for (bool nan : {false, true})
       for (int64_t width : {1, 2, 3, 4, 5, 7, 8, 9, 14, 15, 16, 17, 20, 33, 50})
-        for (auto [height, kernel_rows, pad_top, count, shift, pad] :
-             {std::array<int64_t, 6>{7, 3, 1, 3, 1, 1}, {5, 5, 4, 4, 1, 3}, {6, 1, 0, 5, 2, 8}, {1, 4, 2, 1, 1, 0}}) {
+        for (auto [height, kernel_rows, pad_top, count, shift, pad, row_stride, column_stride] :
+             {std::array<int64_t, 8>{7, 3, 1, 3, 1, 1, 1, 1},
+              {5, 5, 4, 4, 1, 3, 1, 1},
+              {6, 1, 0, 5, 2, 8, 1, 1},
+              {1, 4, 2, 1, 1, 0, 1, 1},
+              {7, 3, 1, 3, 1, 1, 2, 2},
+              {7, 2, 0, 2, 1, 0, 2, 2},
+              {7, 2, 1, 3, 2, 4, 3, 1},
+              {9, 1, 0, 5, 3, 7, 1, 2},
+              {5, 4, 2, 4, 1, 3, 2, 5}}) {
           const int64_t planes = height == 7 ? 3 : 1;
-          const int64_t out_width = width + 2 * pad - (count - 1) * shift,
-                        out_height = height + 2 * pad_top - kernel_rows + 1;
-          if (out_width < 1) continue;
+          const int64_t across = width + 2 * pad - (count - 1) * shift - 1;
+          const int64_t out_width = across / column_stride + 1,
+                        out_height = (height + 2 * pad_top - kernel_rows) / row_stride + 1;
+          const bool strided = row_stride != 1 || column_stride != 1;
+          if (across < 0 || (strided && width > table.short_row - (maximum ? 0 : 1))) continue;
           std::vector<float> x(planes * height * width), columns(out_width + kPoolSlack, 1), by_row(out_height, 1);
           for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(static_cast<int>(i * 37 % 251) - 200);
           if (nan) x[x.size() / 2] = NAN;
@@ -84,6 +94,8 @@ TEST_P(Pool, PlanesFoldDownAndAlong) {
                                                                                    .pad_top = pad_top,
                                                                                    .count = count,
                                                                                    .shift = shift,
+                                                                                   .row_stride = row_stride,
+                                                                                   .column_stride = column_stride,
                                                                                    .rows = rows.data(),
                                                                                    .pitch = pitch,
                                                                                    .pad = pad,
@@ -93,19 +105,21 @@ TEST_P(Pool, PlanesFoldDownAndAlong) {
                                                                                    .end = end,
                                                                                    .columns = columns.data(),
                                                                                    .by_row = by_row.data() + begin});
+          EXPECT_TRUE(made || !strided || (maximum && nan));
           if (!made) std::fill_n(y.begin(), n, 7.0f);
           for (int64_t i = 0; i < n && made; ++i) {
             const int64_t plane = i / out_width / (end - begin), column = i % out_width;
             const int64_t row = begin + i / out_width % (end - begin);
             float wanted = maximum ? kLowest : 0.0f;
-            for (int64_t r = std::max<int64_t>(0, row - pad_top); r < std::min(height, row - pad_top + kernel_rows);
-                 ++r)
+            const int64_t top = row * row_stride - pad_top;
+            for (int64_t r = std::max<int64_t>(0, top); r < std::min(height, top + kernel_rows); ++r)
               for (int64_t k = 0; k < count; ++k) {
-                const int64_t at = column - pad + k * shift;
+                const int64_t at = column * column_stride - pad + k * shift;
                 if (at < 0 || at >= width) continue;
                 const float value = x[(plane * height + r) * width + at];
                 wanted = !maximum ? wanted + value : std::isnan(wanted) || value <= wanted ? wanted : value;
               }
+            if (wanted == kLowest) continue;  // a window without elements
             if (!maximum) wanted /= columns[column] * by_row[row];
             ASSERT_TRUE(y[i] == wanted || (std::isnan(y[i]) && std::isnan(wanted)))
                 << "element " << i << " is " << y[i] << ", not " << wanted << ", of rows of " << width << " to "

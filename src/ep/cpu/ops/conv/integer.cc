@@ -65,6 +65,11 @@ struct Copy {
   int64_t bytes = 0;          // of all images, and what panels read behind them
 };
 
+// Those rows of one of its planes that lie in the image.
+struct RowSpan {
+  int64_t first = 0, count = 0;
+};
+
 class IntegerConvKernel final : public Kernel {
  public:
   IntegerConvKernel(const KernelNode& node, const ConvDesc& conv, const Operands& operands, const Epilogue& epilogue)
@@ -109,6 +114,11 @@ class IntegerConvKernel final : public Kernel {
     copy_.column_planes = in_pairs_ ? 1 : w_.stride;
     copy_.row_bytes = copy_.columns * w_.stride / copy_.column_planes;
     const int64_t planes = d_.stride * h_.stride * copy_.column_planes;
+    for (int64_t y = -h_.pad_begin; y < h_.stride - h_.pad_begin; ++y) {
+      RowSpan& span = row_spans_.emplace_back();
+      while (span.first < copy_.rows && y + span.first * h_.stride < 0) ++span.first;
+      while (span.first + span.count < copy_.rows && y + (span.first + span.count) * h_.stride < h_.in) ++span.count;
+    }
     for (int64_t tap = 0; tap < depth_; ++tap) {
       const int64_t row = tap / w_.kernel, slice = row / h_.kernel, c = slice / d_.kernel;
       const int64_t x = tap % w_.kernel * w_.dilation, y = row % h_.kernel * h_.dilation,
@@ -125,12 +135,12 @@ class IntegerConvKernel final : public Kernel {
   }
 
   Status run(KernelContext& context) const override {
-    auto* const copy = reinterpret_cast<uint8_t*>(context.scratch);
-    copy_padded(context, copy);
     if (depthwise_) {
-      run_depthwise(context, copy);
+      run_depthwise(context);
       return {};
     }
+    auto* const copy = reinterpret_cast<uint8_t*>(context.scratch);
+    copy_padded(context, copy);
     const Rows rows = row_parameters(context);
     const int64_t outputs = conv_.group_outputs(), blocks = (columns_ + kColumns - 1) / kColumns;
     const int64_t images = conv_.batch * conv_.group;
@@ -148,7 +158,7 @@ class IntegerConvKernel final : public Kernel {
   }
 
   size_t scratch_bytes() const override {
-    if (depthwise_) return rows_offset() + static_cast<size_t>(line_bytes() * slots_);
+    if (depthwise_) return static_cast<size_t>(channel_slot_bytes() * slots_);
     return slots_offset() + static_cast<size_t>(slot_bytes_ * slots_);
   }
   std::string_view name() const override { return depthwise_ ? "conv depthwise int8" : "conv int8"; }
@@ -242,21 +252,16 @@ class IntegerConvKernel final : public Kernel {
         const int64_t behind = steps_of(width + shift);
         const int64_t count = std::clamp<int64_t>(behind, first, columns) - first;
         for (int64_t slice = 0, z = pz; slice < copy_.slices; ++slice, z += d.stride, to += rows * columns) {
-          if (z < 0 || z >= d.in) continue;
+          const RowSpan& span = row_spans_[static_cast<size_t>(py + h.pad_begin)];
+          if (z < 0 || z >= d.in || span.count == 0) continue;
           const uint8_t* const from = x + z * h.in * width - shift + first * step;
-          if (step == 1 && h.stride == 1) {
-            const int64_t r = std::max<int64_t>(0, -py);
-            copy_rows(from + (py + r) * width, width, count, to + r * columns + first, columns,
-                      std::min(rows, h.in - py) - r);
-            continue;
-          }
-          for (int64_t r = 0, y = py; r < rows; ++r, y += h.stride) {
-            if (y < 0 || y >= h.in) continue;
-            if (step == 1) {
-              copy_rows(from + y * width, width, count, to + r * columns + first, columns, 1);
-            } else {
-              take_every(from + y * width, step, count, to + r * columns + first);
-            }
+          const uint8_t* row = from + (py + span.first * h.stride) * width;
+          uint8_t* put = to + span.first * columns + first;
+          if (step == 1) {
+            copy_rows(row, h.stride * width, count, put, columns, span.count);
+          } else {
+            for (int64_t r = 0; r < span.count; ++r, row += h.stride * width, put += columns)
+              take_every(row, step, count, put);
           }
         }
       }
@@ -305,20 +310,36 @@ class IntegerConvKernel final : public Kernel {
     return rows;
   }
 
+  // Channels that are copied before they are computed: bytes that were just written are no vectors yet.
+  int64_t channels_together() const {
+    constexpr int64_t kBytes = 16 << 10, kMost = 8;
+    return std::clamp<int64_t>(kBytes / std::max<int64_t>(1, copy_.channel), 1, kMost);
+  }
   int64_t line_bytes() const { return round_up(columns_, 64); }
+  int64_t channel_slot_bytes() const {
+    return line_bytes() + round_up(channels_together() * copy_.channel + 2 * kColumns, 64);
+  }
 
-  // A channel at a time, without panels.
-  void run_depthwise(KernelContext& context, const uint8_t* copy) const {
+  // A few channels at a time, without panels.
+  void run_depthwise(KernelContext& context) const {
     const int64_t grain = std::max<int64_t>(1, kLeastTaskProducts / (8 * depth_ * columns_));
-    ScratchSlots slots(context.scratch + rows_offset(), static_cast<size_t>(line_bytes()), slots_);
+    const int64_t in = conv_.window.in_count(), together = channels_together();
+    const auto zero = static_cast<uint8_t>(integer_zero(context.input<uint8_t>(o_.x_zero), x_signed_, 0));
+    ScratchSlots slots(context.scratch, static_cast<size_t>(channel_slot_bytes()), slots_);
     context.pool->parallel_for(conv_.batch * conv_.channels, grain, [&](int64_t begin, int64_t end) {
       const ScratchSlots::Claim claim(slots);
       auto* const line = reinterpret_cast<uint8_t*>(claim.floats());
-      for (int64_t i = begin; i < end; ++i) {
-        run_channel(context, copy + i * copy_.channel, i % conv_.channels, line);
-        uint8_t* y = context.output<uint8_t>(0) + i * pixels_;
-        for (int64_t z = 0; z < d_.out; ++z, y += h_.out * w_.out)
-          copy_rows(line + z * copy_.rows * copy_.columns, copy_.columns, w_.out, y, w_.out, h_.out);
+      uint8_t* const copies = line + line_bytes();
+      for (int64_t first = begin; first < end; first += together) {
+        const int64_t last = std::min(end, first + together);
+        for (int64_t i = first; i < last; ++i)
+          copy_channel(context.input<uint8_t>(0) + i * in, zero, copies + (i - first) * copy_.channel);
+        for (int64_t i = first; i < last; ++i) {
+          run_channel(context, copies + (i - first) * copy_.channel, i % conv_.channels, line);
+          uint8_t* y = context.output<uint8_t>(0) + i * pixels_;
+          for (int64_t z = 0; z < d_.out; ++z, y += h_.out * w_.out)
+            copy_rows(line + z * copy_.rows * copy_.columns, copy_.columns, w_.out, y, w_.out, h_.out);
+        }
       }
     });
   }
@@ -451,7 +472,8 @@ class IntegerConvKernel final : public Kernel {
   DataType y_type_ = DataType::kInt32;
   Copy copy_;
   int64_t depth_ = 0, columns_ = 0, pixels_ = 0, slot_bytes_ = 0;
-  std::vector<int64_t> offsets_;  // of each element of a row of the weights, or of each pair
+  std::vector<RowSpan> row_spans_;  // of each remainder of the row, from the padding's first row on
+  std::vector<int64_t> offsets_;    // of each element of a row of the weights, or of each pair
 };
 
 }  // namespace

@@ -3,77 +3,17 @@
 #include <array>
 #include <cstring>
 
-#include "ep/cpu/ops/loops.h"
+#include "ep/cpu/ops/elementwise/casts.h"
 #include "ep/cpu/ops/reference_kernel.h"
 #include "ep/cpu/ops/small_types.h"
-#include "ep/cpu/simd/integers.h"
 #include "ops/elementwise.h"
 
 namespace tenon::cpu::ref {
 
 namespace {
 
-using Loop = void (*)(const void* x, void* y, int64_t count);
-
 // Elements of a chunk that is worth claiming.
 constexpr int64_t kGrain = 16384;
-
-// The whole part of `value`; the lowest integer for NaN and what does not fit.
-template <typename I>
-I whole_part(double value) {
-  constexpr double kLimit = -static_cast<double>(std::numeric_limits<I>::min());
-  return value >= -kLimit && value < kLimit ? static_cast<I>(value) : std::numeric_limits<I>::min();
-}
-
-// ONNX leaves floats outside an integer's range undefined. Tenon gives what numpy and ONNX Runtime give on x86-64, on
-// every processor: the value becomes an int32 (an int64 for int64 and uint64) whose low bits are taken, and what does
-// not fit into that is its lowest value. A large unsigned number is converted less half of its type's range.
-template <typename To>
-To to_integer(double value) {
-  if constexpr (sizeof(To) < 4) {
-    return static_cast<To>(whole_part<int32_t>(value));
-  } else {
-    using Signed = std::make_signed_t<To>;
-    constexpr double kHalf = -static_cast<double>(std::numeric_limits<Signed>::min());
-    if (std::is_unsigned_v<To> && value >= kHalf) {
-      const To half = To{1} << (sizeof(To) * 8 - 1);
-      return static_cast<To>(static_cast<To>(whole_part<Signed>(value - kHalf)) ^ half);
-    }
-    return static_cast<To>(whole_part<Signed>(value));
-  }
-}
-
-template <typename To, typename From>
-To convert(From value) {
-  if constexpr (std::is_same_v<To, From>) {
-    return value;
-  } else if constexpr (std::is_same_v<To, Bool>) {
-    return Bool(static_cast<Compute<From>>(value));
-  } else if constexpr (is_float<From> && std::is_integral_v<To>) {
-    return to_integer<To>(static_cast<double>(static_cast<Compute<From>>(value)));
-  } else if constexpr (is_half<To>) {
-    return To(static_cast<Compute<From>>(value));
-  } else {
-    return static_cast<To>(static_cast<Compute<From>>(value));
-  }
-}
-
-template <typename From, typename To>
-void loop(const void* x, void* y, int64_t count) {
-  if constexpr (std::is_same_v<From, float> && std::is_integral_v<To> && sizeof(To) == 1)
-    return integer_table().int8_from_float(static_cast<const float*>(x), static_cast<uint8_t*>(y), count);
-  if constexpr (std::is_same_v<From, float> && std::is_integral_v<To> && sizeof(To) == 2)
-    return integer_table().int16_from_float(static_cast<const float*>(x), static_cast<uint16_t*>(y), count);
-  // y may be x where both have the same size.
-  TENON_INDEPENDENT_LOOP
-  for (int64_t i = 0; i < count; ++i) static_cast<To*>(y)[i] = convert<To>(static_cast<const From*>(x)[i]);
-}
-
-Loop plain_loop(DataType from, DataType to) {
-  return select(AllTypes(), from, [to]<typename From>() -> Loop {
-    return select(AllTypes(), to, []<typename To>() -> Loop { return &loop<From, To>; });
-  });
-}
 
 // Elements that are converted at a time where a side is a type that C++ lacks.
 constexpr int64_t kChunk = 256;
@@ -81,7 +21,7 @@ constexpr int64_t kChunk = 256;
 // x of a small type through its values, which float32 holds exactly.
 struct FromSmall {
   DataType type;
-  Loop convert;  // from float32
+  CastSteps convert;  // from float32
 
   void run(const void* x, int64_t first, int64_t count, void* y) const {
     std::array<uint8_t, kChunk> codes{};
@@ -93,7 +33,7 @@ struct FromSmall {
     }
     const std::array<float, 256>& table = small_values(type);
     for (int64_t i = 0; i < count; ++i) values[i] = table[codes[i]];
-    convert(values.data(), y, count);
+    convert.run(values.data(), y, count);
   }
 };
 
@@ -101,15 +41,15 @@ struct FromSmall {
 struct ToSmall {
   DataType type;
   CastRounding rounding;
-  Loop convert;  // to int8 or double
+  CastSteps convert;  // to int8 or double
 
   void run(const void* x, int64_t first, int64_t count, void* y) const {
     std::array<uint8_t, kChunk> codes{};
     if (has_type(kSmallIntSet, type)) {
-      convert(x, codes.data(), count);
+      convert.run(x, codes.data(), count);
     } else {
       std::array<double, kChunk> values{};
-      convert(x, values.data(), count);
+      convert.run(x, values.data(), count);
       for (int64_t i = 0; i < count; ++i) codes[i] = small_code(type, values[i], rounding);
     }
     if (has_type(kPackedSet, type)) {
@@ -125,9 +65,9 @@ Result<RefImpl> make_small_cast(const RefNode& node, DataType from, DataType to)
   const bool from_small = has_type(kSmallSet, from), to_small = has_type(kSmallSet, to);
   const DataType middle = has_type(kSmallIntSet, to) ? DataType::kInt8 : DataType::kDouble;
   TENON_TRY_ASSIGN(const CastRounding rounding, read_cast_rounding(*node.node));
-  const FromSmall decode{from, from_small ? plain_loop(DataType::kFloat, to_small ? middle : to) : nullptr};
-  const ToSmall encode{to, rounding, to_small ? plain_loop(from_small ? middle : from, middle) : nullptr};
-  TENON_UNSUPPORTED_IF((from_small && decode.convert == nullptr) || (to_small && encode.convert == nullptr),
+  const FromSmall decode{from, from_small ? CastSteps(DataType::kFloat, to_small ? middle : to) : CastSteps()};
+  const ToSmall encode{to, rounding, to_small ? CastSteps(from_small ? middle : from, middle) : CastSteps()};
+  TENON_UNSUPPORTED_IF((from_small && !decode.convert) || (to_small && !encode.convert),
                        "{} is not computed from {} to {}.", node.node->op_type, data_type_name(from),
                        data_type_name(to));
   RefImpl impl;
@@ -169,16 +109,16 @@ Result<RefImpl> make_cast(RefNode& node) {
                    node.node->op_type, data_type_name(to), data_type_name(output_spec(node, 0).type));
   const DataType from = node.inputs[0].type;
   if (has_type(kSmallSet, from) || has_type(kSmallSet, to)) return make_small_cast(node, from, to);
-  const Loop chosen = plain_loop(from, to);
-  TENON_UNSUPPORTED_IF(chosen == nullptr, "{} is not computed from {} to {}.", node.node->op_type, data_type_name(from),
+  const CastSteps steps(from, to);
+  TENON_UNSUPPORTED_IF(!steps, "{} is not computed from {} to {}.", node.node->op_type, data_type_name(from),
                        data_type_name(to));
   RefImpl impl;
   impl.elementwise = true;
-  impl.run = [chosen, count = node.inputs[0].shape.element_count(), x_bytes = data_type_size(node.inputs[0].type),
+  impl.run = [steps, count = node.inputs[0].shape.element_count(), x_bytes = data_type_size(node.inputs[0].type),
               y_bytes = data_type_size(to)](KernelContext& context) -> Status {
     context.pool->parallel_for(count, kGrain, [&](int64_t begin, int64_t end) {
-      chosen(context.input<std::byte>(0) + begin * x_bytes, context.output<std::byte>(0) + begin * y_bytes,
-             end - begin);
+      steps.run(context.input<std::byte>(0) + begin * x_bytes, context.output<std::byte>(0) + begin * y_bytes,
+                end - begin);
     });
     return {};
   };

@@ -1,4 +1,8 @@
 // Elementwise operators of one tensor: the functions of ops/activation_list.h, and those whose result is no number.
+#include <algorithm>
+#include <array>
+#include <cmath>
+
 #include "ep/cpu/ops/loops.h"
 #include "ep/cpu/ops/reference_kernel.h"
 #include "ep/cpu/ops/small_types.h"
@@ -17,18 +21,21 @@ using Loop = void (*)(const void* x, void* y, int64_t count, double alpha, doubl
 
 // Elements of a chunk: most functions take some nanoseconds each.
 constexpr int64_t kGrain = 4096;
+// Bytes of a chunk of what memory bounds.
+constexpr int64_t kCheapBytes = 64 << 10;
 
-Result<RefImpl> make_loop(RefNode& node, Loop loop, double alpha = 0, double beta = 0) {
+Result<RefImpl> make_loop(RefNode& node, Loop loop, bool cheap, double alpha, double beta) {
   TENON_TRY(require_inputs(node, 1));
   TENON_UNSUPPORTED_IF(loop == nullptr, "{} is not computed on {}.", node.node->op_type,
                        data_type_name(node.inputs[0].type));
   TENON_TRY(require_output(node, 0, node.inputs[0].shape));
   RefImpl impl;
   impl.elementwise = true;
-  impl.run = [loop, alpha, beta, count = node.inputs[0].shape.element_count(),
-              x_bytes = data_type_size(node.inputs[0].type),
+  const auto x_bytes = static_cast<int64_t>(data_type_size(node.inputs[0].type));
+  const int64_t grain = cheap ? kCheapBytes / x_bytes : kGrain;
+  impl.run = [loop, grain, alpha, beta, count = node.inputs[0].shape.element_count(), x_bytes,
               y_bytes = data_type_size(node.outputs[0].type)](KernelContext& context) -> Status {
-    context.pool->parallel_for(count, kGrain, [&](int64_t begin, int64_t end) {
+    context.pool->parallel_for(count, grain, [&](int64_t begin, int64_t end) {
       loop(context.input<std::byte>(0) + begin * x_bytes, context.output<std::byte>(0) + begin * y_bytes, end - begin,
            alpha, beta);
     });
@@ -45,13 +52,28 @@ void function_loop(const void* x, void* y, int64_t count, double alpha, double b
   using C = std::conditional_t<kFunction == Unary::kShrink && std::is_integral_v<T>, double, Compute<T>>;
   const T* from = static_cast<const T*>(x);
   T* to = static_cast<T*>(y);
-  if constexpr (std::is_same_v<T, int32_t> && kFunction == Unary::kAbs) return integer_table().abs32(from, to, count);
-  if constexpr (std::is_same_v<T, int64_t> && kFunction == Unary::kAbs) return integer_table().abs64(from, to, count);
-  if constexpr (std::is_same_v<T, int32_t> && kFunction == Unary::kNeg) return integer_table().neg32(from, to, count);
-  if constexpr (std::is_same_v<T, int64_t> && kFunction == Unary::kNeg) return integer_table().neg64(from, to, count);
-  if constexpr (std::is_same_v<T, int64_t> && kFunction == Unary::kSign) return integer_table().sign64(from, to, count);
-  if constexpr (std::is_same_v<T, double> && kFunction == Unary::kSqrt) return double_table().roots(from, to, count);
+  if constexpr (kFunction == Unary::kAbs) {
+    if constexpr (std::is_unsigned_v<T>) return void(std::copy_n(from, count, to));
+    if constexpr (std::is_same_v<T, int8_t>) return integer_table().abs8(from, to, count);
+    if constexpr (std::is_same_v<T, int16_t>) return integer_table().abs16(from, to, count);
+    if constexpr (std::is_same_v<T, int32_t>) return integer_table().abs32(from, to, count);
+    if constexpr (std::is_same_v<T, int64_t>) return integer_table().abs64(from, to, count);
+  }
+  if constexpr (kFunction == Unary::kNeg) {
+    if constexpr (std::is_same_v<T, int8_t>) return integer_table().neg8(from, to, count);
+    if constexpr (std::is_same_v<T, int16_t>) return integer_table().neg16(from, to, count);
+    if constexpr (std::is_same_v<T, int32_t>) return integer_table().neg32(from, to, count);
+    if constexpr (std::is_same_v<T, int64_t>) return integer_table().neg64(from, to, count);
+  }
+  if constexpr (kFunction == Unary::kSign) {
+    if constexpr (std::is_same_v<T, uint8_t>) return integer_table().truth8(from, to, count);
+    if constexpr (std::is_same_v<T, int8_t>) return integer_table().sign8(from, to, count);
+    if constexpr (std::is_same_v<T, int16_t>) return integer_table().sign16(from, to, count);
+    if constexpr (std::is_same_v<T, int32_t>) return integer_table().sign32(from, to, count);
+    if constexpr (std::is_same_v<T, int64_t>) return integer_table().sign64(from, to, count);
+  }
   if constexpr (std::is_same_v<T, double>) {
+    if constexpr (kFunction == Unary::kSqrt) return double_table().roots(from, to, count);
     if constexpr (kFunction == Unary::kExp) return double_table().powers(from, to, count);
     if constexpr (kFunction == Unary::kTanh) return double_table().tanh(from, to, count);
     if constexpr (kFunction == Unary::kLog) return double_table().logs(from, to, count);
@@ -92,50 +114,72 @@ Result<RefImpl> make_function(RefNode& node) {
   }
   const Loop chosen = select(types_of<kFunction>(), node.inputs[0].type,
                              []<typename T>() -> Loop { return &function_loop<kFunction, T>; });
-  return make_loop(node, chosen, unary.alpha, unary.beta);
+  return make_loop(node, chosen, row_of(unary.function).cheap, unary.alpha, unary.beta);
 }
 
 // --- others ---
 
-struct Not {};
-
-// Op::apply(x) on Compute<X>; Y is the output's element type.
-template <typename Op, typename X, typename Y>
-void loop(const void* x, void* y, int64_t count, double, double) {
-  const X* from = static_cast<const X*>(x);
-  Y* to = static_cast<Y*>(y);
-  if constexpr (is_half<X> && requires { Op::kOfBits; }) {
-    // Without widening.
-    integer_table().is_beyond16(&from->bits, X(std::numeric_limits<float>::infinity()).bits, &to->bits, count);
-    return;
-  }
-  if constexpr (is_half<X> && requires { Op::of_bits(uint16_t{}, uint16_t{}); }) {
-    const uint16_t infinity = X(std::numeric_limits<float>::infinity()).bits;
-    TENON_INDEPENDENT_LOOP
-    for (int64_t i = 0; i < count; ++i) to[i] = Y(Op::of_bits(from[i].bits, infinity));
-    return;
-  }
-  if constexpr (std::is_same_v<Op, Not>) {
-    integer_table().not8(&from->bits, &to->bits, count);
-  } else {
-    TENON_INDEPENDENT_LOOP
-    for (int64_t i = 0; i < count; ++i) to[i] = Y(Op::apply(static_cast<Compute<X>>(from[i])));
-  }
-}
-
-template <typename Op, typename Types>
-Result<RefImpl> make_unary(RefNode& node) {
+// A loop over the bytes of a tensor.
+template <auto kLoop>
+Result<RefImpl> make_bytes(RefNode& node) {
   TENON_TRY(require_inputs(node, 1));
-  return make_loop(node, select(Types(), node.inputs[0].type, []<typename T>() -> Loop { return &loop<Op, T, T>; }));
+  TENON_TRY(require_output(node, 0, node.inputs[0].shape));
+  RefImpl impl;
+  impl.elementwise = true;
+  impl.run = [bytes = static_cast<int64_t>(node.inputs[0].size_bytes())](KernelContext& context) -> Status {
+    context.pool->parallel_for(bytes, kCheapBytes, [&](int64_t begin, int64_t end) {
+      (integer_table().*kLoop)(context.input<uint8_t>(0) + begin, context.output<uint8_t>(0) + begin, end - begin);
+    });
+    return {};
+  };
+  return impl;
 }
 
-// A test of 8-bit floats: the answers for all codes.
-template <typename Op>
-Result<RefImpl> make_small_test(RefNode& node) {
-  TENON_TRY(require_output(node, 0, node.inputs[0].shape));
+// IsNaN, or IsInf of some signs.
+struct FloatTest {
+  bool nan = false, negative = false, positive = false;
+
+  bool holds(float x) const { return nan ? std::isnan(x) : std::isinf(x) && (std::signbit(x) ? negative : positive); }
+};
+
+// The test of floats as one of their bits, whose sign is the highest one: without it infinity is the largest number,
+// and a NaN lies beyond.
+template <typename U>
+struct BitTest {
+  BitTest(const FloatTest& test, U infinity) {
+    constexpr U kSign = U{1} << (8 * sizeof(U) - 1);
+    mask = static_cast<U>(kSign - 1);
+    low = infinity;
+    if (test.nan) {
+      ++low;
+      span = mask - low;
+    } else if (!test.negative || !test.positive) {
+      mask = test.negative || test.positive ? ~U{0} : 0;  // nothing is infinity without its bits
+      if (test.negative) low |= kSign;
+    }
+  }
+  U mask = 0, low = 0, span = 0;
+};
+
+template <auto kLoop, typename U>
+Result<RefImpl> make_bit_test(const RefNode& node, const BitTest<U>& test) {
+  RefImpl impl;
+  impl.elementwise = true;
+  impl.run = [test, count = node.inputs[0].shape.element_count()](KernelContext& context) -> Status {
+    context.pool->parallel_for(count, kCheapBytes / static_cast<int64_t>(sizeof(U)), [&](int64_t begin, int64_t end) {
+      (integer_table().*kLoop)(context.input<U>(0) + begin, test.mask, test.low, test.span,
+                               context.output<uint8_t>(0) + begin, end - begin);
+    });
+    return {};
+  };
+  return impl;
+}
+
+// 8-bit floats: the answers for all codes.
+Result<RefImpl> make_small_test(const RefNode& node, const FloatTest& test) {
   std::array<uint8_t, 256> answers{};
   const std::array<float, 256>& values = small_values(node.inputs[0].type);
-  for (size_t code = 0; code < answers.size(); ++code) answers[code] = Op::apply(values[code]) ? 1 : 0;
+  for (size_t code = 0; code < answers.size(); ++code) answers[code] = test.holds(values[code]) ? 1 : 0;
   RefImpl impl;
   impl.elementwise = true;
   impl.run = [answers, count = node.inputs[0].shape.element_count()](KernelContext& context) -> Status {
@@ -146,45 +190,28 @@ Result<RefImpl> make_small_test(RefNode& node) {
   return impl;
 }
 
-// The output is bool.
-template <typename Op>
-Result<RefImpl> make_test(RefNode& node) {
+Result<RefImpl> make_test(RefNode& node, const FloatTest& test) {
   TENON_TRY(require_inputs(node, 1));
-  if (has_type(kFloat8Set, node.inputs[0].type)) return make_small_test<Op>(node);
-  return make_loop(node,
-                   select(FloatTypes(), node.inputs[0].type, []<typename T>() -> Loop { return &loop<Op, T, Bool>; }));
+  TENON_TRY(require_output(node, 0, node.inputs[0].shape));
+  switch (node.inputs[0].type) {
+    case DataType::kFloat:
+      return make_bit_test<&IntegerTable::in_range32>(node, BitTest<uint32_t>(test, 0x7f800000));
+    case DataType::kDouble:
+      return make_bit_test<&IntegerTable::in_range64>(node, BitTest<uint64_t>(test, 0x7ff0000000000000));
+    case DataType::kFloat16:
+      return make_bit_test<&IntegerTable::in_range16>(node, BitTest<uint16_t>(test, 0x7c00));
+    case DataType::kBfloat16:
+      return make_bit_test<&IntegerTable::in_range16>(node, BitTest<uint16_t>(test, 0x7f80));
+    default:
+      return make_small_test(node, test);
+  }
 }
 
-struct BitwiseNot {
-  template <typename T>
-  static T apply(T x) {
-    return static_cast<T>(~x);
-  }
-};
-struct IsNaN {
-  static constexpr bool kOfBits = true;  // a number of 16 bits is NaN beyond infinity's
-  template <typename T>
-  static bool apply(T x) {
-    return std::isnan(x);
-  }
-};
-template <bool negative, bool positive>
-struct IsInf {
-  template <typename T>
-  static bool apply(T x) {
-    constexpr T kInfinity = std::numeric_limits<T>::infinity();
-    return (positive & (x == kInfinity)) | (negative & (x == -kInfinity));
-  }
-  // Numbers of 16 bits, and infinity's bits.
-  static bool of_bits(uint16_t x, uint16_t infinity) {
-    return (positive & (x == infinity)) | (negative & (x == (infinity | 0x8000)));
-  }
-};
+Result<RefImpl> make_is_nan(RefNode& node) { return make_test(node, {.nan = true}); }
 
 Result<RefImpl> make_is_inf(RefNode& node) {
   const IsInfDesc desc = read_is_inf(*node.node);
-  if (desc.negative) return desc.positive ? make_test<IsInf<true, true>>(node) : make_test<IsInf<true, false>>(node);
-  return desc.positive ? make_test<IsInf<false, true>>(node) : make_test<IsInf<false, false>>(node);
+  return make_test(node, {.negative = desc.negative, .positive = desc.positive});
 }
 
 // Of domain tenon (docs/reference/internal-operators.md).
@@ -218,10 +245,10 @@ Result<RefImpl> make_activation(RefNode& node) {
 std::span<const KernelEntry> ref_unary_rows() {
   static const std::vector<KernelEntry> kRows = [] {
     std::vector<KernelEntry> rows = {
-        ref_row<kBoolSet, &make_unary<Not, TypeList<Bool>>>("Not", 1),
-        ref_row<kIntSet, &make_unary<BitwiseNot, IntTypes>>("BitwiseNot", 18),
+        ref_row<kBoolSet, &make_bytes<&IntegerTable::not8>>("Not", 1),
+        ref_row<kIntSet, &make_bytes<&IntegerTable::complement8>>("BitwiseNot", 18),
         ref_row < kFloatSet | kFloat8Set,
-        &make_test < IsNaN >> ("IsNaN", 9),
+        &make_is_nan > ("IsNaN", 9),
         ref_row < kFloatSet | kFloat8Set,
         &make_is_inf > ("IsInf", 10),
         ref_row<kFloatSet, &make_activation>("Activation", 1, kAnyVersion, "tenon"),

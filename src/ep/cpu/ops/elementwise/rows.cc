@@ -4,12 +4,10 @@
 #include <iterator>
 
 #include "ep/cpu/ops/elementwise/broadcast.h"
+#include "ep/cpu/ops/elementwise/casts.h"
 #include "ep/cpu/ops/narrow/operands.h"
 #include "ep/cpu/ops/vector_kernel.h"
-#include "ep/cpu/simd/convert.h"
-#include "ep/cpu/simd/doubles.h"
 #include "ep/cpu/simd/elementwise.h"
-#include "ep/cpu/simd/integers.h"
 #include "ops/activation_formula.h"
 #include "ops/elementwise.h"
 #include "ops/unary.h"
@@ -229,129 +227,22 @@ class BinaryKernel final : public Kernel {
   const DataType types_[3];  // of a, b and y
 };
 
-using CastLoop = void (*)(const void* x, void* y, int64_t n);
-
-CastLoop cast_loop(DataType from, DataType to) {
-  if (to == DataType::kFloat) {
-    if (from == DataType::kFloat16)
-      return [](const void* x, void* y, int64_t n) {
-        convert_table().float_from_float16(static_cast<const uint16_t*>(x), static_cast<float*>(y), n);
-      };
-    if (from == DataType::kBfloat16)
-      return [](const void* x, void* y, int64_t n) {
-        convert_table().float_from_bfloat16(static_cast<const uint16_t*>(x), static_cast<float*>(y), n);
-      };
-    if (from == DataType::kInt64)
-      return [](const void* x, void* y, int64_t n) {
-        eltwise_table().float_from_int64(static_cast<const int64_t*>(x), static_cast<float*>(y), n);
-      };
-    if (from == DataType::kInt32)
-      return [](const void* x, void* y, int64_t n) {
-        eltwise_table().float_from_int32(static_cast<const int32_t*>(x), static_cast<float*>(y), n);
-      };
-    if (from == DataType::kDouble)
-      return [](const void* x, void* y, int64_t n) {
-        double_table().float_from_double(static_cast<const double*>(x), static_cast<float*>(y), n);
-      };
-    if (from == DataType::kUint8 || from == DataType::kBool)
-      return [](const void* x, void* y, int64_t n) {
-        eltwise_table().float_from_uint8(static_cast<const uint8_t*>(x), static_cast<float*>(y), n);
-      };
-  }
-  if (from == DataType::kFloat) {
-    if (to == DataType::kFloat16)
-      return [](const void* x, void* y, int64_t n) {
-        convert_table().float16_from_float(static_cast<const float*>(x), static_cast<uint16_t*>(y), n);
-      };
-    if (to == DataType::kBfloat16)
-      return [](const void* x, void* y, int64_t n) {
-        convert_table().bfloat16_from_float(static_cast<const float*>(x), static_cast<uint16_t*>(y), n);
-      };
-    if (to == DataType::kInt64)
-      return [](const void* x, void* y, int64_t n) {
-        eltwise_table().int64_from_float(static_cast<const float*>(x), static_cast<int64_t*>(y), n);
-      };
-    if (to == DataType::kInt32)
-      return [](const void* x, void* y, int64_t n) {
-        eltwise_table().int32_from_float(static_cast<const float*>(x), static_cast<int32_t*>(y), n);
-      };
-    if (to == DataType::kUint8 || to == DataType::kInt8)
-      return [](const void* x, void* y, int64_t n) {
-        integer_table().int8_from_float(static_cast<const float*>(x), static_cast<uint8_t*>(y), n);
-      };
-    if (to == DataType::kUint16 || to == DataType::kInt16)
-      return [](const void* x, void* y, int64_t n) {
-        integer_table().int16_from_float(static_cast<const float*>(x), static_cast<uint16_t*>(y), n);
-      };
-    if (to == DataType::kDouble)
-      return [](const void* x, void* y, int64_t n) {
-        double_table().double_from_float(static_cast<const float*>(x), static_cast<double*>(y), n);
-      };
-    if (to == DataType::kBool)
-      return [](const void* x, void* y, int64_t n) {
-        integer_table().bool_from_float(static_cast<const float*>(x), static_cast<uint8_t*>(y), n);
-      };
-  }
-  if (from == DataType::kInt64 && to == DataType::kBool)
-    return [](const void* x, void* y, int64_t n) {
-      constexpr int64_t kZero = 0;
-      auto* const bytes = static_cast<uint8_t*>(y);
-      integer_table().wide[static_cast<int>(WideOp::kEqual)](static_cast<const int64_t*>(x), &kZero, 0, bytes, n);
-      integer_table().not8(bytes, bytes, n);
-    };
-  // By way of an odd float32, which rounds to float16 as the number itself does.
-  if (from == DataType::kDouble && to == DataType::kFloat16)
-    return [](const void* x, void* y, int64_t n) {
-      alignas(64) float between[kNarrowBlock];
-      for (int64_t at = 0; at < n; at += kNarrowBlock) {
-        const int64_t part = std::min(kNarrowBlock, n - at);
-        double_table().round_to_odd(static_cast<const double*>(x) + at, between, part);
-        convert_table().float16_from_float(between, static_cast<uint16_t*>(y) + at, part);
-      }
-    };
-  if (from == DataType::kDouble && to == DataType::kInt64)
-    return [](const void* x, void* y, int64_t n) {
-      double_table().int64_from_double(static_cast<const double*>(x), static_cast<int64_t*>(y), n);
-    };
-  return nullptr;
-}
-
-// The loops of a Cast: one, or one to float32 and one from there. None where there is no loop.
-struct CastLoops {
-  CastLoop first = nullptr, second = nullptr;
-};
-
-CastLoops cast_loops(DataType from, DataType to) {
-  if (const CastLoop loop = cast_loop(from, to)) return {loop, nullptr};
-  // Integers that float32 rounds are beyond the largest f16, but not beyond the largest bf16.
-  const bool exact =
-      is_narrow(from) || to == DataType::kFloat16 || (to == DataType::kBfloat16 && from == DataType::kUint8);
-  const CastLoop first = cast_loop(from, DataType::kFloat), second = cast_loop(DataType::kFloat, to);
-  return exact && first != nullptr && second != nullptr ? CastLoops{first, second} : CastLoops{};
-}
-
 class CastKernel final : public Kernel {
  public:
-  CastKernel(const CastLoops& loops, size_t from_size, size_t to_size, int64_t count)
-      : loops_(loops), from_size_(from_size), to_size_(to_size), count_(count) {}
+  CastKernel(const CastSteps& steps, size_t from_size, size_t to_size, int64_t count)
+      : steps_(steps), from_size_(from_size), to_size_(to_size), count_(count) {}
   Status run(KernelContext& context) const override {
-    const auto* const x = context.input<std::byte>(0);
-    auto* const y = context.output<std::byte>(0);
     context.pool->parallel_for(count_, kCheapGrain, [&](int64_t begin, int64_t end) {
-      if (loops_.second == nullptr) return loops_.first(x + begin * from_size_, y + begin * to_size_, end - begin);
-      alignas(64) float between[kNarrowBlock];
-      for (int64_t at = begin; at < end; at += kNarrowBlock) {
-        const int64_t n = std::min(kNarrowBlock, end - at);
-        loops_.first(x + at * from_size_, between, n);
-        loops_.second(between, y + at * to_size_, n);
-      }
+      steps_.run(context.input<std::byte>(0) + begin * from_size_, context.output<std::byte>(0) + begin * to_size_,
+                 end - begin);
     });
     return {};
   }
+  bool may_run_in_place(size_t input, size_t) const override { return input == 0 && from_size_ == to_size_; }
   std::string_view name() const override { return "cast"; }
 
  private:
-  const CastLoops loops_;
+  const CastSteps steps_;
   const size_t from_size_, to_size_;
   const int64_t count_;
 };
@@ -455,15 +346,15 @@ Status match_cast(const KernelNode& node) {
   const TensorSpec &x = input_spec(node, 0), &y = output_spec(node, 0);
   TENON_UNSUPPORTED_IF(x.layout != Layout::kPlain || y.layout != Layout::kPlain || y.dynamic,
                        "The operand is not plain and of known size.");
-  TENON_UNSUPPORTED_IF(cast_loops(x.type, y.type).first == nullptr, "There is no loop from {} to {}.",
-                       data_type_name(x.type), data_type_name(y.type));
+  TENON_UNSUPPORTED_IF(!CastSteps(x.type, y.type), "There is no loop from {} to {}.", data_type_name(x.type),
+                       data_type_name(y.type));
   return {};
 }
 
 Result<std::unique_ptr<Kernel>> create_cast(const KernelNode& node) {
   TENON_TRY(check_same_count(node));
   const TensorSpec &x = input_spec(node, 0), &y = output_spec(node, 0);
-  return std::unique_ptr<Kernel>(std::make_unique<CastKernel>(cast_loops(x.type, y.type), data_type_size(x.type),
+  return std::unique_ptr<Kernel>(std::make_unique<CastKernel>(CastSteps(x.type, y.type), data_type_size(x.type),
                                                               data_type_size(y.type), x.shape.element_count()));
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/checked.h"
+#include "ep/cpu/ops/conv/support.h"
 #include "ep/cpu/ops/moves/copy.h"
 #include "ep/cpu/ops/narrow/operands.h"
 #include "ep/cpu/ops/vector_kernel.h"
@@ -101,8 +102,8 @@ void transpose_matrices(const float* b, const ProductProblem& p, float* out) {
 
 class ProductKernel final : public Kernel {
  public:
-  ProductKernel(ProductProblem problem, std::shared_ptr<const std::byte> packed, DataType type)
-      : p_(std::move(problem)), packed_(std::move(packed)), type_(type) {
+  ProductKernel(ProductProblem problem, std::shared_ptr<const std::byte> packed, DataType type, int slots)
+      : p_(std::move(problem)), packed_(std::move(packed)), type_(type), slots_(slots) {
     size_t bytes = 0;
     const auto take = [&](int64_t floats) {
       const size_t offset = bytes;
@@ -113,8 +114,12 @@ class ProductKernel final : public Kernel {
     const int64_t rows = p_.m * batches / std::max<int64_t>(1, p_.b_matrices);
     constexpr int64_t kFewRows = 8;  // for which the transposition would take as long as the product
     dots_ = gemm_takes_dots(p_.n, p_.k) && (packed_ != nullptr || p_.trans_b || rows > kFewRows);
-    plain_ = !packed_ && (dots_ ? p_.trans_b : gemm_takes_plain(rows, p_.n, p_.k, p_.trans_b));
-    if (!packed_ && !plain_)
+    plain_ = !packed_ && (dots_ ? p_.trans_b : gemm_takes_plain(rows, p_.n, p_.k, p_.trans_b) || stays_in_cache(rows));
+    in_turn_ = !packed_ && !plain_ && !dots_ && p_.b_matrices == batches && batches >= 4 * slots_ &&
+               gemm_packed_floats(p_.k, p_.n) <= kTurnFloats;
+    if (in_turn_) {
+      b_offset_ = take(slots_ * slot_floats());
+    } else if (!packed_ && !plain_)
       b_offset_ = take(dots_ ? p_.b_matrices * p_.k * p_.n : p_.b_matrices * gemm_packed_floats(p_.k, p_.n));
     if (p_.trans_a) a_offset_ = take(p_.a_matrices * p_.m * p_.k);
     if (p_.expanded_input >= 0) c_offset_ = take(p_.m * p_.n);
@@ -122,9 +127,9 @@ class ProductKernel final : public Kernel {
   }
 
   Status run(KernelContext& context) const override {
-    const float* const b = packed_  ? reinterpret_cast<const float*>(packed_.get())
-                           : plain_ ? context.input<float>(1)
-                                    : pack_b(context);
+    const float* const b = packed_              ? reinterpret_cast<const float*>(packed_.get())
+                           : plain_ || in_turn_ ? context.input<float>(1)
+                                                : pack_b(context);
     const auto* const narrow_b = is_narrow(type_) ? reinterpret_cast<const uint16_t*>(packed_.get()) : nullptr;
     const float* const a = p_.trans_a ? transpose_a(context) : context.input<float>(0);
     GemmTask whole{.lda = p_.k,
@@ -143,6 +148,10 @@ class ProductKernel final : public Kernel {
     float* const c = context.output<float>(0);
     const auto batches = static_cast<int64_t>(p_.a_index.size());
     const int64_t packed_floats = gemm_packed_floats(p_.k, p_.n);
+    if (in_turn_) {
+      run_in_turn(context, whole, a, c);
+      return {};
+    }
     const ProductSplit split = split_product(p_.m, p_.n, p_.k, batches, context.pool->threads());
     const int64_t tasks_a_batch = split.row_tasks * split.column_tasks;
     // Row tasks follow each other, so that the tasks of a chunk share their columns of B.
@@ -192,6 +201,37 @@ class ProductKernel final : public Kernel {
     return reinterpret_cast<float*>(context.scratch + offset);
   }
 
+  // Each matrix of B is packed before its product, which then finds it in the L1 or L2 cache.
+  static constexpr int64_t kTurnFloats = 32 << 10;
+  int64_t slot_floats() const { return (gemm_packed_floats(p_.k, p_.n) + kGemmPanel - 1) / kGemmPanel * kGemmPanel; }
+
+  void run_in_turn(KernelContext& context, const GemmTask& whole, const float* a, float* c) const {
+    const double flops = 2.0 * static_cast<double>(p_.m) * static_cast<double>(p_.n) * static_cast<double>(p_.k);
+    const auto grain = static_cast<int64_t>(kLeastTaskFlops / std::max(1.0, flops)) + 1;
+    ScratchSlots slots(context.scratch + b_offset_, slot_floats() * sizeof(float), slots_);
+    context.pool->parallel_for(std::ssize(p_.a_index), grain, [&](int64_t begin, int64_t end) {
+      const ScratchSlots::Claim claim(slots);
+      for (int64_t batch = begin; batch < end; ++batch) {
+        gemm_table().pack(context.input<float>(1) + p_.b_index[batch] * p_.k * p_.n, p_.trans_b ? 1 : p_.n,
+                          p_.trans_b ? p_.k : 1, p_.k, p_.n, 0, gemm_panels(p_.n), claim.floats());
+        GemmTask task = whole;
+        task.a = a + p_.a_index[batch] * p_.m * p_.k;
+        task.b = claim.floats();
+        task.c = c + batch * p_.m * p_.n;
+        if (task.residual) task.residual += batch * p_.m * p_.n;
+        task.m = p_.m;
+        task.n = p_.n;
+        gemm_table().run(task);
+      }
+    });
+  }
+
+  // Whether B is read as fast where it lies: it stays in the L1 cache, its rows fill tiles of four panels, and there
+  // are not so many rows of A that packing it is nothing beside their product.
+  bool stays_in_cache(int64_t rows) const {
+    return !p_.trans_b && rows <= 128 && p_.n * p_.k <= 6144 && gemm_panels(p_.n) % 4 == 0;
+  }
+
   const float* pack_b(KernelContext& context) const {
     float* const packed = scratch(context, b_offset_);
     const float* const b = context.input<float>(1);
@@ -229,7 +269,9 @@ class ProductKernel final : public Kernel {
   const ProductProblem p_;
   const std::shared_ptr<const std::byte> packed_;  // null: B is packed for each run, or plain
   const DataType type_;                            // of the packed B
+  const int slots_;                                // of scratch memory
   bool plain_ = false;                             // B is taken as it lies
+  bool in_turn_ = false;                           // see run_in_turn()
   bool dots_ = false;                              // of the rows of A and those of B, transposed
   size_t a_offset_ = 0, b_offset_ = 0, c_offset_ = 0;
   size_t scratch_bytes_ = 0;
@@ -299,7 +341,8 @@ Result<std::unique_ptr<Kernel>> make_product(const KernelNode& node, ProductProb
                                                   : *bytes;
     TENON_TRY_ASSIGN(packed, packed_constant(node, node.constants[1], format, packed_bytes, pack));
   }
-  return std::unique_ptr<Kernel>(std::make_unique<ProductKernel>(std::move(problem), std::move(packed), type));
+  return std::unique_ptr<Kernel>(
+      std::make_unique<ProductKernel>(std::move(problem), std::move(packed), type, scratch_slots(node)));
 }
 
 }  // namespace tenon::cpu::nn

@@ -57,8 +57,8 @@ class PlainPool final : public Kernel {
       lead_ = round_up(row_.pad_begin, line) - row_.pad_begin;
       pitch_ = std::max(row_.pad_begin + row_.in, (row_.out - 1) * row_.stride + row_.reach()) + 1;
       pitch_ = round_up(lead_ + pitch_, line);
-      neighbours_ = outer_ == 1 && element_bytes() == sizeof(float) && axes_[0].stride == 1 && axes_[0].dilation == 1 &&
-                    row_.stride == 1;
+      neighbours_ = outer_ == 1 && element_bytes() == sizeof(float) && axes_[0].dilation == 1 &&
+                    ((axes_[0].stride == 1 && row_.stride == 1) || takes_strided_rows(pool_.window, maximum()));
       while (block_ < axes_[0].out && set_sizes(block_ + 1) <= kBlock) ++block_;
       set_sizes(block_);
       if (neighbours_ && block_ == axes_[0].out) planes_ = std::max<int64_t>(1, kBlock / pool_.window.in_count());
@@ -225,7 +225,7 @@ class PlainPool final : public Kernel {
     close(context, out, rows, rows_before % std::max<int64_t>(1, std::ssize(row_divisors_)), 0, row_.out, y, steps);
   }
 
-  // The same of two axes of stride 1, both at once, or false.
+  // The same of two axes at once, or false.
   bool run_neighbours(KernelContext& context, int64_t plane, int64_t planes, int64_t first, int64_t last,
                       const Steps& steps, float* const* places) const {
     const WindowAxis& axis = axes_[0];
@@ -246,6 +246,8 @@ class PlainPool final : public Kernel {
                    .pad_top = axis.pad_begin,
                    .count = row_.kernel,
                    .shift = row_.dilation,
+                   .row_stride = axis.stride,
+                   .column_stride = row_.stride,
                    .rows = places[3] + lead_,
                    .pitch = pitch_,
                    .pad = row_.pad_begin,
@@ -346,7 +348,7 @@ class PlainPool final : public Kernel {
   const std::optional<ByteOperands> bytes_;
   const std::vector<std::vector<Inside>> inside_;  // of each output along each axis
   const int slots_;
-  bool neighbours_ = false;  // two axes of stride 1, see run_neighbours()
+  bool neighbours_ = false;  // see run_neighbours()
   int64_t planes_ = 1;       // so many at once
   int64_t outer_ = 0;        // axes before the last one
   // AveragePool: the taps of each output along the last axis, and of each row of a plane along the others.
@@ -357,6 +359,16 @@ class PlainPool final : public Kernel {
   int64_t sizes_[kPlaces] = {};
   size_t slot_bytes_ = 0;
 };
+
+}  // namespace
+
+bool takes_strided_rows(const Window& window, bool maximum) {
+  if (window.rank() != 2 || window.axes[0].dilation != 1) return false;
+  const WindowAxis& row = window.axes[1];
+  return row.in <= pool_table().short_row - (maximum ? 0 : 1) && row.kernel <= kPoolStridedTaps;
+}
+
+namespace {
 
 Status match_windows(const PoolDesc& pool, const Shape& y) {
   TENON_UNSUPPORTED_IF(pool.window.axes.empty() || y.element_count() == 0, "There are no windows.");

@@ -92,12 +92,13 @@ Status match_small_pool(const KernelNode& node) {
                            window.kernel_count() > kMostTaps / window.out_count(),
                        "The maps have more than {} pixels, or {} taps.", kLargestMap, kMostTaps);
   TENON_UNSUPPORTED_IF(pool.batch * pool.channels < kPoolBeside / 2, "There are {} maps.", pool.batch * pool.channels);
-  // Rows of windows that overlap are folded once.
+  // Rows of windows that overlap are folded once, and those that fit into a register stay there.
   const auto overlaps = [](const WindowAxis& axis) { return axis.stride == 1 && axis.dilation == 1; };
   constexpr int64_t kFewRows = 4;
   TENON_UNSUPPORTED_IF(window.rank() == 2 && window.axes[0].out >= kFewRows &&
-                           std::all_of(window.axes.begin(), window.axes.end(), overlaps),
-                       "The windows overlap in rows.");
+                           (std::all_of(window.axes.begin(), window.axes.end(), overlaps) ||
+                            takes_strided_rows(window, pool.kind == PoolDesc::Kind::kMax)),
+                       "The windows are folded row by row.");
   return {};
 }
 
