@@ -75,15 +75,17 @@ struct Minimum {
   }
 };
 
+// From so many elements on, a call costs less than what 64-bit vectors gain.
+constexpr int64_t kWorthACall = 16;
+
 // y[i] is folded with x[i].
 template <typename Op, typename A, typename T>
 void fold(const T* x, A* y, int64_t n) {
   if constexpr (std::is_same_v<T, int64_t>) {
-    integer_table().wide[static_cast<int>(Op::kWide)](y, x, 1, y, n);
-  } else {
-    TENON_INDEPENDENT_LOOP
-    for (int64_t i = 0; i < n; ++i) y[i] = Op::fold(y[i], static_cast<A>(x[i]));
+    if (n >= kWorthACall) return integer_table().wide[static_cast<int>(Op::kWide)](y, x, 1, y, n);
   }
+  TENON_INDEPENDENT_LOOP
+  for (int64_t i = 0; i < n; ++i) y[i] = Op::fold(y[i], static_cast<A>(x[i]));
 }
 
 // A mean is cut off. Quotients of integers that float64 holds with a bit to spare are right in it, and take less time.
