@@ -26,7 +26,7 @@ constexpr DataType kWidenedTypes[] = {DataType::kFloat16, DataType::kBfloat16};
 enum class Part : uint8_t {
   kNone,     // reads and writes the model's types: regions, control flow, sequences, random numbers, bits
   kCompute,  // computes in float32
-  kFollow,   // moves or tests elements: in float32 where the first input's are
+  kFollow,   // moves, tests or orders elements: in float32 where the first input's are
   kJoin,     // moves elements of several inputs: in float32 where any of them is
   kLook,     // reads types and shapes alone
   kCast,
@@ -40,6 +40,8 @@ struct PartRow {
 // Sorted by name; every other operator computes. Operators whose outputs' types do not follow from those of their
 // inputs are none.
 constexpr PartRow kParts[] = {
+    {"ArgMax", Part::kFollow},
+    {"ArgMin", Part::kFollow},
     {"Bernoulli", Part::kNone},
     {"BitCast", Part::kNone},
     {"Cast", Part::kCast},
@@ -81,6 +83,7 @@ constexpr PartRow kParts[] = {
     {"Squeeze", Part::kFollow},
     {"TensorScatter", Part::kFollow},
     {"Tile", Part::kFollow},
+    {"TopK", Part::kFollow},
     {"Transpose", Part::kFollow},
     {"Trilu", Part::kFollow},
     {"Unsqueeze", Part::kFollow},
