@@ -15,7 +15,7 @@ struct ElementOrder {
   T signs = 0;                                 // of a float -1
   T magnitude = T(-1);                         // of a float, the bits without the sign
   T infinity = std::numeric_limits<T>::max();  // of a float, its bits: those of NaNs are larger
-  T flip = 0;                                  // -1 where smaller elements come first
+  T flip = 0;                                  // the bits of a key that are turned round: all, where smaller come first
   T nan = std::numeric_limits<T>::max();       // the key of NaNs
 };
 
@@ -53,6 +53,8 @@ struct KeyTable {
   // have `bytes`; those smaller than T are signed. Rows are counted in 32 bits.
   void (*top_rows)(const void* x, size_t bytes, int64_t length, int64_t step, int64_t columns,
                    const ElementOrder<T>& by, int64_t* y);
+  // The first or the last place of the largest key of n > 0 such elements.
+  int64_t (*top_place)(const void* x, size_t bytes, int64_t n, const ElementOrder<T>& by, bool last);
 };
 inline constexpr int64_t kMostPlaces = 64;
 

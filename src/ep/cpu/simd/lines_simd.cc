@@ -206,7 +206,7 @@ class VectorKeys {
         flip_(hn::Set(D(), by.flip)),
         nan_(hn::Set(D(), by.nan)) {}
   TENON_INLINE V operator()(V bits) const {
-    if constexpr (integer) return hn::Xor(hn::And(bits, magnitude_), flip_);
+    if constexpr (integer) return hn::Xor(bits, flip_);
     const V sign = hn::And(hn::BroadcastSignBit(bits), signs_), size = hn::And(bits, magnitude_);
     const V key = hn::Xor(hn::Sub(hn::Xor(size, sign), sign), flip_);
     return hn::IfThenElse(hn::Gt(size, infinity_), nan_, key);
@@ -343,6 +343,129 @@ void top_rows(const void* x, size_t bytes, int64_t length, int64_t step, int64_t
     if (bytes == 2) return top_rows_of(static_cast<const int16_t*>(x), length, step, columns, by, y);
   }
   top_rows_of(static_cast<const T*>(x), length, step, columns, by, y);
+}
+
+// The largest lane. Bytes are compared as the high halves of 16 bits.
+template <typename S>
+S largest_lane(hn::Vec<LineTag<S>> v) {
+  if constexpr (sizeof(S) == 1) {
+    const LineTag<int16_t> d;
+    const auto pairs = hn::BitCast(d, v);
+    return static_cast<S>(hn::GetLane(hn::MaxOfLanes(d, hn::Max(pairs, hn::ShiftLeft<8>(pairs)))) >> 8);
+  } else {
+    return hn::GetLane(hn::MaxOfLanes(LineTag<S>(), v));
+  }
+}
+
+// The elements that come first are those whose bits are these behind a mask, which leaves out the sign of zeros.
+template <typename S>
+struct TopBits {
+  S bits = 0, mask = S(-1);
+};
+
+// False, with nothing found, where one of the elements is a NaN. They are at least one vector.
+template <typename S, bool integer, typename T>
+bool top_bits(const S* x, int64_t n, const ElementOrder<T>& by, TopBits<S>* top) {
+  constexpr int kVectors = 4;
+  const LineTag<S> d;
+  using V = hn::Vec<LineTag<S>>;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto flip = static_cast<S>(by.flip), magnitude = static_cast<S>(by.magnitude);
+  const V flips = hn::Set(d, flip), magnitudes = hn::Set(d, magnitude);
+  // Once the bits of negative floats are turned round, they ascend as the floats do. A NaN is beyond an infinity then,
+  // so that the largest and the smallest one tell whether there are some.
+  const auto at = [&](int64_t i) {
+    const V bits = hn::LoadU(d, x + i);
+    if constexpr (integer) return hn::Xor(bits, flips);
+    return hn::Xor(bits, hn::And(hn::BroadcastSignBit(bits), magnitudes));
+  };
+  V most[kVectors], least[kVectors];
+  const auto take = [&](int j, V key) {
+    most[j] = hn::Max(most[j], key);
+    if constexpr (!integer) least[j] = hn::Min(least[j], key);
+  };
+#pragma GCC unroll 8
+  for (int j = 0; j < kVectors; ++j) most[j] = least[j] = at(0);
+  int64_t i = 0;
+  for (; i + kVectors * lanes <= n; i += kVectors * lanes) {
+#pragma GCC unroll 8
+    for (int j = 0; j < kVectors; ++j) take(j, at(i + j * lanes));
+  }
+  for (; i < n; i += lanes) take(0, at(std::min(i, n - lanes)));
+#pragma GCC unroll 8
+  for (int j = 1; j < kVectors; ++j) {
+    most[0] = hn::Max(most[0], most[j]);
+    if constexpr (!integer) least[0] = hn::Min(least[0], least[j]);
+  }
+  S key = largest_lane<S>(most[0]);
+  if constexpr (integer) {
+    top->bits = static_cast<S>(key ^ flip);
+  } else {
+    const S lowest = hn::GetLane(hn::MinOfLanes(d, least[0]));
+    if (key > by.infinity || lowest < ~by.infinity) return false;
+    if (flip != 0) key = lowest;
+    top->bits = static_cast<S>(key < 0 ? key ^ magnitude : key);
+    if ((top->bits & magnitude) == 0) *top = {0, magnitude};
+  }
+  return true;
+}
+
+// The first or the last place of bits that are in the row, which has at least one vector.
+template <typename S>
+int64_t place_of(const S* x, int64_t n, const TopBits<S>& top, bool last) {
+  constexpr int kVectors = 4;
+  const LineTag<S> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto bits = hn::Set(d, top.bits), mask = hn::Set(d, top.mask);
+  const int64_t begin = last ? n - lanes : 0, step = last ? -1 : 1;
+  const auto found_at = [&](int64_t i) { return hn::Eq(hn::And(hn::LoadU(d, x + begin + step * i), mask), bits); };
+  int64_t i = 0;
+  for (; i + kVectors * lanes <= n; i += kVectors * lanes) {
+    auto found = found_at(i);
+#pragma GCC unroll 8
+    for (int j = 1; j < kVectors; ++j) found = hn::Or(found, found_at(i + j * lanes));
+    if (!hn::AllFalse(d, found)) break;
+  }
+  for (;; i += lanes) {
+    const int64_t at = std::min(i, n - lanes);
+    const auto found = found_at(at);
+    if (hn::AllFalse(d, found)) continue;
+    uint64_t places = 0;
+    hn::StoreMaskBits(d, found, reinterpret_cast<uint8_t*>(&places));
+    return begin + step * at + (last ? 63 - __builtin_clzll(places) : __builtin_ctzll(places));
+  }
+}
+
+template <typename S, typename T>
+int64_t top_place_of(const S* x, int64_t n, const ElementOrder<T>& by, bool last) {
+  if (n >= static_cast<int64_t>(hn::Lanes(LineTag<S>()))) {
+    TopBits<S> top;
+    if constexpr (sizeof(S) == 1) {
+      top_bits<S, true>(x, n, by, &top);
+      return place_of(x, n, top, last);
+    } else if ((by.signs == 0 ? top_bits<S, true, T> : top_bits<S, false, T>)(x, n, by, &top)) {
+      return place_of(x, n, top, last);
+    }
+  }
+  // Few elements, or NaNs among them.
+  int64_t place = 0;
+  T top = key_of(static_cast<T>(x[0]), by);
+  for (int64_t i = 1; i < n; ++i) {
+    const T key = key_of(static_cast<T>(x[i]), by);
+    if (last ? key < top : key <= top) continue;
+    top = key;
+    place = i;
+  }
+  return place;
+}
+
+template <typename T>
+int64_t top_place(const void* x, size_t bytes, int64_t n, const ElementOrder<T>& by, bool last) {
+  if constexpr (sizeof(T) == 4) {
+    if (bytes == 1) return top_place_of(static_cast<const int8_t*>(x), n, by, last);
+    if (bytes == 2) return top_place_of(static_cast<const int16_t*>(x), n, by, last);
+  }
+  return top_place_of(static_cast<const T*>(x), n, by, last);
 }
 
 #if HWY_MAX_BYTES >= 32
@@ -549,22 +672,23 @@ void twice(const void* x, int64_t n, int64_t rows, void* y) {
 }  // namespace
 
 extern const LineTable line_table;
-const LineTable line_table = {&running_sum<float>,
-                              &running_sum<double>,
-                              &running_sum<int32_t>,
-                              &running_sum<int64_t>,
-                              &add_rows,
-                              &weighted_sum,
-                              {&top_lines<int32_t>, &group_tops<int32_t>, &at_least<int32_t>, &top_rows<int32_t>},
-                              {&top_lines<int64_t>, &group_tops<int64_t>, &at_least<int64_t>, &top_rows<int64_t>},
-                              &square_distances,
-                              &find,
-                              &squares,
-                              &standardise,
-                              &turn,
-                              &turn_interleaved,
-                              &twice<uint8_t>,
-                              &twice<uint16_t>,
-                              &twice<uint32_t>};
+const LineTable line_table = {
+    &running_sum<float>,
+    &running_sum<double>,
+    &running_sum<int32_t>,
+    &running_sum<int64_t>,
+    &add_rows,
+    &weighted_sum,
+    {&top_lines<int32_t>, &group_tops<int32_t>, &at_least<int32_t>, &top_rows<int32_t>, &top_place<int32_t>},
+    {&top_lines<int64_t>, &group_tops<int64_t>, &at_least<int64_t>, &top_rows<int64_t>, &top_place<int64_t>},
+    &square_distances,
+    &find,
+    &squares,
+    &standardise,
+    &turn,
+    &turn_interleaved,
+    &twice<uint8_t>,
+    &twice<uint16_t>,
+    &twice<uint32_t>};
 
 }  // namespace tenon::cpu::TENON_ISA_NAMESPACE

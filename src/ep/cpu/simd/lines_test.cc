@@ -193,10 +193,8 @@ ElementOrder<B> order_of_type(bool largest) {
     by.magnitude = std::numeric_limits<B>::max();
     by.infinity = std::bit_cast<B>(std::numeric_limits<T>::infinity());
     by.nan = std::numeric_limits<B>::max() ^ by.flip;
-  } else if constexpr (std::is_unsigned_v<T> && sizeof(T) < sizeof(B)) {
-    by.magnitude = std::numeric_limits<T>::max();
   } else if constexpr (std::is_unsigned_v<T>) {
-    by.flip ^= std::numeric_limits<B>::min();
+    by.flip ^= B(std::numeric_limits<std::make_signed_t<T>>::min());
   }
   return by;
 }
@@ -315,6 +313,83 @@ TEST_P(Lines, KeysOfEachTypeGiveItsOrder) {
   expect_keys<uint16_t>(table.keys32, {0, 5, UINT16_MAX, 1 << 15, 17});
   expect_keys<int8_t>(table.keys32, {0, -1, 5, INT8_MAX, INT8_MIN, 17});
   expect_keys<uint8_t>(table.keys32, {0, 5, UINT8_MAX, 1 << 7, 17});
+}
+
+// Rows of bits of S in the order `by`, and with smaller ones first.
+template <typename S, typename B>
+void expect_top_places(const KeyTable<B>& table, ElementOrder<B> by, const std::vector<S>& values) {
+  for (bool largest : {true, false}) {
+    if (!largest) by.flip = ~by.flip;
+    for (bool nan_first : {true, false}) {
+      by.nan = nan_first || largest ? std::numeric_limits<B>::max() : std::numeric_limits<B>::min();
+      for (int64_t n : {1, 3, 4, 7, 8, 15, 16, 17, 31, 32, 33, 63, 64, 65, 100, 127, 128, 200, 255, 256, 300, 1000}) {
+        const std::vector<S> x = mixed(values, n);
+        const auto key = [&](int64_t i) { return key_of(static_cast<B>(x[i]), by); };
+        int64_t first = 0, last = 0;
+        for (int64_t i = 1; i < n; ++i) {
+          if (key(i) > key(first)) first = i;
+          if (key(i) >= key(last)) last = i;
+        }
+        ASSERT_EQ(table.top_place(x.data(), sizeof(S), n, by, false), first) << "of " << n << ", largest " << largest;
+        ASSERT_EQ(table.top_place(x.data(), sizeof(S), n, by, true), last) << "of " << n << ", largest " << largest;
+      }
+      // One that comes first, at each place.
+      for (int64_t n : {5, 70, 150, 300}) {
+        std::vector<S> x(n, values[0]);
+        const bool rises = key_of(static_cast<B>(values[1]), by) > key_of(static_cast<B>(values[0]), by);
+        for (int64_t i = 0; i < n && rises; ++i) {
+          x[i] = values[1];
+          ASSERT_EQ(table.top_place(x.data(), sizeof(S), n, by, false), i) << "of " << n;
+          ASSERT_EQ(table.top_place(x.data(), sizeof(S), n, by, true), i) << "of " << n;
+          x[i] = values[0];
+        }
+      }
+    }
+  }
+}
+
+template <typename S, typename B>
+void expect_top_places_of_integers(const KeyTable<B>& table) {
+  constexpr S kLeast = std::numeric_limits<S>::min(), kMost = std::numeric_limits<S>::max();
+  for (B flip : {B(0), B(kLeast)}) {
+    const ElementOrder<B> by{.flip = flip};
+    expect_top_places<S>(table, by, {0, kMost, -1, 5, kLeast, 17});
+    expect_top_places<S>(table, by, {17, -3, 5, 6, -100, 1, 16});
+  }
+}
+
+// `one` and `infinity` are bits of a float.
+template <typename S, typename B>
+void expect_top_places_of_floats(const KeyTable<B>& table, S one, S infinity) {
+  constexpr S kMost = std::numeric_limits<S>::max(), kSign = std::numeric_limits<S>::min();
+  const auto minus = [](S bits) { return static_cast<S>(bits ^ kSign); };
+  const ElementOrder<B> by{.signs = -1, .magnitude = kMost, .infinity = infinity};
+  const S two = static_cast<S>(one + 1), nan = static_cast<S>(infinity + 1);
+  expect_top_places<S>(table, by, {one, infinity, 0, minus(two), minus(0), minus(infinity), 1, minus(1)});
+  expect_top_places<S>(table, by, {one, two, 0, minus(two), minus(0), 1, minus(1)});
+  // All of one sign, and zeros of both signs that come first.
+  expect_top_places<S>(table, by, {minus(two), minus(one), minus(infinity), minus(1)});
+  expect_top_places<S>(table, by, {two, one, infinity, 1});
+  expect_top_places<S>(table, by, {minus(one), 0, minus(two), minus(0)});
+  expect_top_places<S>(table, by, {one, minus(0), two, 0});
+  // NaNs of both signs, of each, and alone.
+  expect_top_places<S>(table, by, {minus(one), nan, 0, minus(nan), one, kMost, infinity, minus(infinity)});
+  expect_top_places<S>(table, by, {one, nan, minus(one), 0, two});
+  expect_top_places<S>(table, by, {one, minus(nan), minus(one), 0, two});
+  expect_top_places<S>(table, by, {infinity, minus(nan), minus(infinity)});
+  expect_top_places<S>(table, by, {nan, minus(nan), kMost, S(-1)});
+}
+
+TEST_P(Lines, FirstAndLastPlacesOfTheLargestKeyOfARow) {
+  const LineTable& table = line_table_of(GetParam());
+  expect_top_places_of_integers<int8_t>(table.keys32);
+  expect_top_places_of_integers<int16_t>(table.keys32);
+  expect_top_places_of_integers<int32_t>(table.keys32);
+  expect_top_places_of_integers<int64_t>(table.keys64);
+  expect_top_places_of_floats<int16_t>(table.keys32, 0x3c00, 0x7c00);
+  expect_top_places_of_floats<int16_t>(table.keys32, 0x3f80, 0x7f80);
+  expect_top_places_of_floats<int32_t>(table.keys32, 0x3f800000, 0x7f800000);
+  expect_top_places_of_floats<int64_t>(table.keys64, 0x3ff0000000000000, 0x7ff0000000000000);
 }
 
 INSTANTIATE_TEST_SUITE_P(Isas, Lines, testing::ValuesIn(testable_isas()),

@@ -144,10 +144,8 @@ ElementOrder<B> order_of_type(bool largest, bool nan_first) {
       by.infinity = std::bit_cast<B>(std::numeric_limits<T>::infinity());
     }
     if (!nan_first) by.nan = kMost ^ by.flip;
-  } else if constexpr (std::is_unsigned_v<T> && sizeof(T) < sizeof(B)) {
-    by.magnitude = std::numeric_limits<T>::max();
   } else if constexpr (std::is_unsigned_v<T>) {
-    by.flip ^= std::numeric_limits<B>::min();
+    by.flip ^= B(std::numeric_limits<std::make_signed_t<T>>::min());
   }
   return by;
 }
@@ -171,31 +169,22 @@ void widen(const void* x, size_t bytes, int64_t n, int32_t* y) {
 }
 
 template <typename B>
-B top_key(const KeyTable<B>& table, const B* x, int64_t length, const ElementOrder<B>& by) {
-  constexpr int64_t kFew = 16, kMany = 64;  // groups
-  B top = key_of(x[0], by);
-  if (length < kFew) {
-    for (int64_t i = 1; i < length; ++i) top = std::max(top, key_of(x[i], by));
-    return top;
+int64_t top_place(const KeyTable<B>& table, const void* x, size_t bytes, int64_t length, const ElementOrder<B>& by,
+                  bool last) {
+  constexpr int64_t kPieceBytes = 16384;
+  const auto size = static_cast<int64_t>(bytes), piece = kPieceBytes / size;
+  int64_t best = 0;
+  B top = 0;
+  for (int64_t first = 0; first < length; first += piece) {
+    const std::byte* const from = static_cast<const std::byte*>(x) + first * size;
+    const int64_t place = table.top_place(from, bytes, std::min(piece, length - first), by, last);
+    if (length <= piece) return place;
+    const B key = key_at(from + place * size, bytes, by);
+    if (first != 0 && (last ? key < top : key <= top)) continue;
+    top = key;
+    best = first + place;
   }
-  const int64_t groups = length < 4 * kMany ? kFew : kMany;
-  alignas(64) std::array<B, kMany> tops;
-  table.group_tops(x, length, by, groups, tops.data());
-  for (int64_t i = 0; i < groups; ++i) top = std::max(top, tops[i]);
-  return top;
-}
-
-template <typename B>
-int64_t place_of(const KeyTable<B>& table, const B* x, int64_t length, const ElementOrder<B>& by, B key, bool last) {
-  constexpr int64_t kPiece = 512;
-  std::array<int64_t, kMostPlaces> places;
-  int64_t place = 0;
-  for (int64_t next = 0; next < length;) {
-    const int64_t found = table.at_least(x, std::min(length, next + kPiece), by, key, &next, places.data());
-    if (found > 0 && !last) return places[0];
-    if (found > 0) place = places[found - 1];
-  }
-  return place;
+  return best;
 }
 
 template <typename B>
@@ -204,7 +193,7 @@ const int64_t* order_of(const KeyTable<B>& table, const B* x, int64_t length, in
   auto* keys = reinterpret_cast<SortKey<B>*>(room);
   if (k == 1) {
     auto* const order = reinterpret_cast<int64_t*>(room);
-    *order = place_of(table, x, length, by, top_key(table, x, length, by), false);
+    *order = top_place(table, x, sizeof(B), length, by, false);
     return order;
   }
   if (are_many(length, k)) {
@@ -227,9 +216,8 @@ int64_t order_room(size_t element_bytes, int64_t length) {
   return (key_room(length) * bytes + 63) / 64 * 64;
 }
 
-#define TENON_INSTANTIATE(B)                                                                         \
-  template B top_key(const KeyTable<B>&, const B*, int64_t, const ElementOrder<B>&);                 \
-  template int64_t place_of(const KeyTable<B>&, const B*, int64_t, const ElementOrder<B>&, B, bool); \
+#define TENON_INSTANTIATE(B)                                                                                  \
+  template int64_t top_place(const KeyTable<B>&, const void*, size_t, int64_t, const ElementOrder<B>&, bool); \
   template const int64_t* order_of(const KeyTable<B>&, const B*, int64_t, int64_t, const ElementOrder<B>&, std::byte*)
 TENON_INSTANTIATE(int32_t);
 TENON_INSTANTIATE(int64_t);

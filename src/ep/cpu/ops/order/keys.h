@@ -40,11 +40,10 @@ B key_at(const void* x, size_t bytes, const ElementOrder<B>& by) {
 // n elements of one or two bytes.
 void widen(const void* x, size_t bytes, int64_t n, int32_t* y);
 
-// The largest key of a row, and the first or the last place of it.
+// The first or the last place of the largest key of a row of elements of so many bytes, a piece at a time.
 template <typename B>
-B top_key(const KeyTable<B>& table, const B* x, int64_t length, const ElementOrder<B>& by);
-template <typename B>
-int64_t place_of(const KeyTable<B>& table, const B* x, int64_t length, const ElementOrder<B>& by, B key, bool last);
+int64_t top_place(const KeyTable<B>& table, const void* x, size_t bytes, int64_t length, const ElementOrder<B>& by,
+                  bool last);
 
 // The places of the k first elements of a row in order. They are in `room`, which has order_room() bytes and begins at
 // a multiple of 64.

@@ -43,11 +43,10 @@ void expect_order(const std::vector<T>& x, const char* what) {
           for (int64_t i = 0; i < k; ++i)
             ASSERT_EQ(found[i], wanted[i]) << what << ", place " << i << " of " << k << " in " << n;
         }
-        const B top = top_key(table, bits.data(), n, by);
-        ASSERT_EQ(place_of(table, bits.data(), n, by, top, false), wanted[0]) << what << " of " << n;
+        ASSERT_EQ(top_place(table, bits.data(), sizeof(B), n, by, false), wanted[0]) << what << " of " << n;
         int64_t last = n - 1;
         while (comes_before(x[wanted[0]], x[last], largest)) --last;
-        ASSERT_EQ(place_of(table, bits.data(), n, by, top, true), last) << what << " of " << n;
+        ASSERT_EQ(top_place(table, bits.data(), sizeof(B), n, by, true), last) << what << " of " << n;
       }
     });
   }
@@ -128,6 +127,34 @@ TEST(Keys, NarrowElementsKeepTheirOrder) {
       }
     }
   }
+}
+
+TEST(Keys, TopPlacesOfLongNarrowRowsAreThoseOfTheirKeys) {
+  std::mt19937_64 random(7);
+  const auto expect_places = [&]<typename S>(DataType type, S) {
+    for (bool largest : {true, false}) {
+      const ElementOrder<int32_t> by = type_order(type, largest, true)->by32;
+      for (int64_t n : {20, 8192, 8193, 16384, 16385, 50000}) {
+        std::vector<S> x(n);
+        // All bits there are, NaNs among them, or few of the smallest ones.
+        for (uint64_t count : {uint64_t{1} << 16, uint64_t{7}}) {
+          for (S& one : x) one = static_cast<S>(random() % count);
+          const auto key = [&](int64_t i) { return key_at(&x[i], sizeof(S), by); };
+          int64_t first = 0, last = 0;
+          for (int64_t i = 1; i < n; ++i) {
+            if (key(i) > key(first)) first = i;
+            if (key(i) >= key(last)) last = i;
+          }
+          const KeyTable<int32_t>& table = line_table().keys32;
+          EXPECT_EQ(top_place(table, x.data(), sizeof(S), n, by, false), first) << n << " of " << data_type_name(type);
+          EXPECT_EQ(top_place(table, x.data(), sizeof(S), n, by, true), last) << n << " of " << data_type_name(type);
+        }
+      }
+    }
+  };
+  for (DataType type : {DataType::kFloat16, DataType::kBfloat16, DataType::kInt16, DataType::kUint16})
+    expect_places(type, int16_t());
+  for (DataType type : {DataType::kInt8, DataType::kUint8}) expect_places(type, int8_t());
 }
 
 TEST(Keys, OfTextThereAreNone) { EXPECT_FALSE(type_order(DataType::kString, true, false)); }

@@ -58,10 +58,21 @@ bool goes_beside(int64_t stride, int64_t lines, int64_t length, int64_t k) {
   return stride != 1 || length <= kShortTop;
 }
 
+// The first of a row of at least so many elements is found in that row alone.
+constexpr int64_t kFewestAlone = 32;
+
 template <typename B>
 void top_loop(const KeyTable<B>& table, const TopTask& task, const ElementOrder<B>& by) {
-  const B* x = reinterpret_cast<const B*>(task.x);
   const bool beside = task.stride != 1;
+  if (task.k == 1 && !beside && task.length >= kFewestAlone) {
+    for (int64_t l = 0; l < task.lines; ++l) {
+      const std::byte* const row = task.x + l * task.length * static_cast<int64_t>(task.bytes);
+      const int64_t place = top_place(table, row, task.bytes, task.length, by, false);
+      put_line(task, l, [&](int64_t) { return place; });
+    }
+    return;
+  }
+  const B* x = reinterpret_cast<const B*>(task.x);
   int64_t step = task.stride;
   B* free = static_cast<B*>(task.rows);
   if constexpr (sizeof(B) == 4) {

@@ -19,30 +19,6 @@ struct ArgTask {
   TypeOrder order;
 };
 
-// A row, a piece at a time: its largest key is found, and looked for where it is the row's until now.
-template <typename B>
-int64_t arg_of_row(const KeyTable<B>& table, const ElementOrder<B>& by, const ArgTask& task, const std::byte* x) {
-  constexpr int64_t kPiece = 2048;
-  alignas(64) std::array<B, kPiece> wide;
-  int64_t best = 0;
-  B top = 0;
-  for (int64_t first = 0; first < task.desc.length; first += kPiece) {
-    const int64_t n = std::min(kPiece, task.desc.length - first);
-    const B* piece = reinterpret_cast<const B*>(x + first * task.order.bytes);
-    if constexpr (sizeof(B) == 4) {
-      if (task.order.is_narrow()) {
-        widen(piece, task.order.bytes, n, wide.data());
-        piece = wide.data();
-      }
-    }
-    const B key = top_key(table, piece, n, by);
-    if (first != 0 && (task.desc.select_last_index ? key < top : key <= top)) continue;
-    top = key;
-    best = first + place_of(table, piece, n, by, key, task.desc.select_last_index);
-  }
-  return best;
-}
-
 // Neighbouring results, in the lanes of vectors.
 template <typename B>
 void arg_columns(const KeyTable<B>& table, const ElementOrder<B>& by, const ArgTask& task, const std::byte* x,
@@ -69,11 +45,12 @@ void arg_of_turned(const KeyTable<B>& table, const ElementOrder<B>& by, const Ar
                  });
 }
 
-// Rows of at most so many elements are worth turning.
-constexpr int64_t kShortRow = 128;
+// Rows of at most so many bytes, as wide as their keys, are worth turning.
+constexpr int64_t kShortRowBytes = 512;
 bool is_turned(const ArgTask& task) {
   const ArgReduceDesc& desc = task.desc;
-  if (desc.inner == 1) return desc.length <= kShortRow && desc.outer >= nn::kFewestTurned;
+  const auto key_bytes = static_cast<int64_t>(std::max(task.order.bytes, sizeof(int32_t)));
+  if (desc.inner == 1) return desc.length <= kShortRowBytes / key_bytes && desc.outer >= nn::kFewestTurned;
   return nn::is_short_inner<int64_t>(desc.outer, desc.length, desc.inner);
 }
 
@@ -92,7 +69,9 @@ void arg_loop(const KeyTable<B>& table, const ElementOrder<B>& by, const ArgTask
     return arg_of_turned<int32_t>(table, by, task, x, begin, end, y);
   }
   if (inner == 1) {
-    for (; begin < end; ++begin) y[begin] = arg_of_row(table, by, task, x + begin * length * bytes);
+    for (; begin < end; ++begin)
+      y[begin] =
+          top_place(table, x + begin * length * bytes, task.order.bytes, length, by, task.desc.select_last_index);
     return;
   }
   while (begin < end) {
