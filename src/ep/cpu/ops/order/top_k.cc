@@ -58,13 +58,13 @@ bool goes_beside(int64_t stride, int64_t lines, int64_t length, int64_t k) {
   return stride != 1 || length <= kShortTop;
 }
 
-// The first of a row of at least so many elements is found in that row alone.
+// Whether one element of each row is found, in that row alone.
 constexpr int64_t kFewestAlone = 32;
+bool goes_alone(int64_t stride, int64_t length, int64_t k) { return k == 1 && stride == 1 && length >= kFewestAlone; }
 
 template <typename B>
 void top_loop(const KeyTable<B>& table, const TopTask& task, const ElementOrder<B>& by) {
-  const bool beside = task.stride != 1;
-  if (task.k == 1 && !beside && task.length >= kFewestAlone) {
+  if (goes_alone(task.stride, task.length, task.k)) {
     for (int64_t l = 0; l < task.lines; ++l) {
       const std::byte* const row = task.x + l * task.length * static_cast<int64_t>(task.bytes);
       const int64_t place = top_place(table, row, task.bytes, task.length, by, false);
@@ -73,6 +73,7 @@ void top_loop(const KeyTable<B>& table, const TopTask& task, const ElementOrder<
     return;
   }
   const B* x = reinterpret_cast<const B*>(task.x);
+  const bool beside = task.stride != 1;
   int64_t step = task.stride;
   B* free = static_cast<B*>(task.rows);
   if constexpr (sizeof(B) == 4) {
@@ -226,12 +227,13 @@ Result<RefImpl> make_top_k(RefNode& node) {
     ScratchSlots scratch(context.scratch, slot_bytes, slots);
     constexpr int64_t kElements = 2048;
     const int64_t grain = std::max(together, kElements / std::max<int64_t>(1, line.length));
+    const bool alone = goes_alone(line.inner, line.length, k);
     context.pool->parallel_for(line.outer * line.inner, grain, [&](int64_t begin, int64_t end) {
       const ScratchSlots::Claim claim(scratch);
       auto* const room = reinterpret_cast<std::byte*>(claim.floats());
       for (int64_t e = begin; e < end;) {
         const int64_t left = line.inner == 1 ? end - e : std::min(line.inner - e % line.inner, end - e);
-        TopTask task = task_at(e, std::min(together, left));
+        TopTask task = task_at(e, alone ? left : std::min(together, left));
         task.keys = room;
         task.rows = room + key_bytes;
         order.with_keys([&](const auto& table, const auto& by) { top_loop(table, task, by); });
