@@ -3,9 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <bit>
 #include <cmath>
-#include <cstring>
+#include <cstddef>
 #include <limits>
 #include <type_traits>
 #include <vector>
@@ -82,6 +83,12 @@ To wanted(From x) {
   }
 }
 
+// Which tell the sign of a zero.
+template <typename T>
+auto bits_of(T value) {
+  return std::bit_cast<std::array<std::byte, sizeof(T)>>(value);
+}
+
 template <typename From, typename To>
 void expect_cast() {
   const std::vector<From> some = values<From>();
@@ -102,21 +109,20 @@ void expect_cast() {
           continue;
         }
       }
-      ASSERT_EQ(std::memcmp(&y[i], &want, sizeof(To)), 0)
-          << data_type_name(from) << " to " << data_type_name(to) << ", element " << i << ", "
-          << static_cast<double>(static_cast<ref::Compute<From>>(x[i])) << ", not "
-          << static_cast<double>(static_cast<ref::Compute<To>>(y[i]));
+      ASSERT_EQ(bits_of(y[i]), bits_of(want)) << data_type_name(from) << " to " << data_type_name(to) << ", element "
+                                              << i << ", " << static_cast<double>(static_cast<ref::Compute<From>>(x[i]))
+                                              << ", not " << static_cast<double>(static_cast<ref::Compute<To>>(y[i]));
     }
-    const To untouched(1);
-    EXPECT_EQ(std::memcmp(&y[n], &untouched, sizeof(To)), 0);
+    EXPECT_EQ(bits_of(y[n]), bits_of(To(1)));
   }
   if constexpr (sizeof(From) == sizeof(To)) {
     std::vector<From> y = x;
     steps.run(y.data(), y.data(), std::ssize(y));
     std::vector<To> apart(x.size());
     steps.run(x.data(), apart.data(), std::ssize(x));
-    EXPECT_EQ(std::memcmp(y.data(), apart.data(), x.size() * sizeof(To)), 0)
-        << data_type_name(from) << " to " << data_type_name(to) << " in place";
+    for (size_t i = 0; i < x.size(); ++i)
+      ASSERT_EQ(bits_of(y[i]), bits_of(apart[i]))
+          << data_type_name(from) << " to " << data_type_name(to) << " in place";
   }
 }
 

@@ -128,7 +128,7 @@ template <typename B>
 
 template <typename S>
 void widen_as(const void* x, int64_t n, int32_t* y) {
-  for (int64_t i = 0; i < n; ++i) y[i] = static_cast<const S*>(x)[i];
+  std::copy_n(static_cast<const S*>(x), n, y);
 }
 
 template <typename T, typename B>
