@@ -25,7 +25,8 @@ void pick(const std::byte* from, std::byte* to, int64_t step, int64_t n, size_t 
   };
   if (bytes == 1) return of_size(uint8_t());
   if (bytes == 2) return of_size(uint16_t());
-  bytes == 4 ? of_size(uint32_t()) : of_size(uint64_t());
+  if (bytes == 4) return of_size(uint32_t());
+  of_size(uint64_t());
 }
 
 struct TopTask {
