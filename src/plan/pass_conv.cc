@@ -1,5 +1,7 @@
-// Turns ONNX's convolutions with constant weights into tenon.Conv and tenon.ConvTranspose, and merges factors and
-// biases of channels into them.
+// Turns ONNX's convolutions with constant weights into tenon.Conv and tenon.ConvTranspose, merges factors and biases of
+// channels into them, and makes one of several whose results are added.
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <optional>
 #include <string_view>
@@ -8,6 +10,7 @@
 #include "ops/conv.h"
 #include "ops/norm.h"
 #include "ops/unary.h"
+#include "ops/window.h"
 #include "plan/pass_rewriter.h"
 #include "plan/passes.h"
 
@@ -86,6 +89,133 @@ Result<ConstantRef> scaled_weights(const Node& conv, const Constant& weights, st
   return out;
 }
 
+// A normalisation by constants, as x * factor + shift for each channel.
+struct ChannelLines {
+  std::vector<double> factor, shift;
+};
+
+std::optional<ChannelLines> batch_norm_lines(const Rewriter& rewriter, const Node& node, size_t channels) {
+  if (node.inputs.size() != 5 || node.outputs.size() != 1) return std::nullopt;
+  const BatchNormDesc desc = read_batch_norm(node);
+  if (desc.training) return std::nullopt;
+  std::array<std::span<const float>, 4> parameters;
+  for (size_t p = 0; p < parameters.size(); ++p) {
+    const ConstantRef& parameter = rewriter.constant(node.inputs[p + 1]);
+    if (!parameter || parameter->type != DataType::kFloat) return std::nullopt;
+    parameters[p] = parameter->as<float>();
+    if (parameters[p].size() != channels) return std::nullopt;
+  }
+  const auto& [scale, bias, mean, variance] = parameters;
+  ChannelLines lines;
+  for (size_t c = 0; c < channels; ++c) {
+    lines.factor.push_back(scale[c] / std::sqrt(static_cast<double>(variance[c]) + desc.epsilon));
+    lines.shift.push_back(bias[c] - mean[c] * lines.factor[c]);
+  }
+  return lines;
+}
+
+// A convolution, or a normalisation: a depthwise convolution of one tap.
+struct Branch {
+  const Node* conv = nullptr;  // null: a normalisation
+  ValueId input = kNoValue;
+  int64_t outputs = 0, group_channels = 0, group = 1;
+  std::vector<WindowAxis> axes;
+  std::vector<float> taps;  // [outputs, group_channels, kernel...]
+  std::vector<float> bias;  // [outputs]
+
+  int64_t kernel_count() const {
+    int64_t count = 1;
+    for (const WindowAxis& axis : axes) count *= axis.kernel;
+    return count;
+  }
+};
+
+std::optional<Branch> normalisation_branch(const Rewriter& rewriter, const Node& node) {
+  const Value& x = rewriter.value(node.inputs[0]);
+  const ConstantRef& scale = node.inputs.size() == 5 ? rewriter.constant(node.inputs[1]) : ConstantRef();
+  if (!rewriter.is_float(node.inputs[0]) || !x.has_rank || x.dims.size() < 3 || !scale) return std::nullopt;
+  const int64_t channels = scale->shape.element_count();
+  if (channels < 1) return std::nullopt;
+  const std::optional<ChannelLines> lines = batch_norm_lines(rewriter, node, static_cast<size_t>(channels));
+  if (!lines) return std::nullopt;
+  return Branch{.input = node.inputs[0],
+                .outputs = channels,
+                .group_channels = 1,
+                .group = channels,
+                .axes = std::vector<WindowAxis>(x.dims.size() - 2),
+                .taps = std::vector<float>(lines->factor.begin(), lines->factor.end()),
+                .bias = std::vector<float>(lines->shift.begin(), lines->shift.end())};
+}
+
+std::optional<Branch> read_branch(const Rewriter& rewriter, ValueId id) {
+  if (!rewriter.read_once(id)) return std::nullopt;
+  if (const Node* norm = rewriter.made_by(id, "BatchNormalization")) return normalisation_branch(rewriter, *norm);
+  const Node* const conv = rewriter.made_by(id, "Conv", "tenon");
+  if (!conv || !epilogue_is_bias_only(*conv)) return std::nullopt;
+  const ConstantRef& weights = rewriter.constant(conv->inputs[1]);
+  const std::optional<int64_t> channels = output_channels(rewriter, *conv);
+  if (!weights || !channels || weights->type != DataType::kFloat || weights->size_bytes == 0) return std::nullopt;
+  std::optional<std::vector<float>> bias = bias_values(rewriter, *conv, *channels);
+  const Result<int64_t> group = read_conv_group(*conv);
+  const std::span<const int64_t> kernel = weights->shape.dims().subspan(2);
+  const std::vector<int64_t> unknown(kernel.size(), kUnknownSize);
+  const Result<Window> window = read_window(*conv, unknown, kernel);
+  if (!bias || !group.ok() || *channels % *group != 0 || !window.ok() || window->same()) return std::nullopt;
+  const std::span<const float> taps = weights->as<float>();
+  return Branch{.conv = conv,
+                .input = conv->inputs[0],
+                .outputs = *channels,
+                .group_channels = weights->shape[1],
+                .group = *group,
+                .axes = window->axes,
+                .taps = std::vector<float>(taps.begin(), taps.end()),
+                .bias = std::move(*bias)};
+}
+
+// The tap of `outer` where the first one of `inner` lies; -1 where its taps are not among those of `outer`, or the
+// outputs of some input would differ in size.
+int64_t first_tap(const WindowAxis& outer, const WindowAxis& inner) {
+  const int64_t before = outer.pad_begin - inner.pad_begin, behind = outer.pad_end - inner.pad_end;
+  const bool same_steps = inner.kernel == 1 || inner.dilation == outer.dilation;
+  const bool inside = outer.stride == inner.stride && before >= 0 && before % outer.dilation == 0 && same_steps &&
+                      before + behind == outer.reach() - inner.reach() && before + inner.reach() <= outer.reach();
+  return inside ? before / outer.dilation : -1;
+}
+
+// outer += sign * inner; false where `inner` has taps that `outer` lacks.
+bool add_branch(Branch& outer, const Branch& inner, float sign) {
+  const bool same_sizes = outer.input == inner.input && outer.outputs == inner.outputs &&
+                          outer.axes.size() == inner.axes.size() &&
+                          outer.group_channels * outer.group == inner.group_channels * inner.group;
+  if (!same_sizes || inner.group % outer.group != 0) return false;
+  std::vector<int64_t> first;
+  for (size_t i = 0; i < outer.axes.size(); ++i) {
+    first.push_back(first_tap(outer.axes[i], inner.axes[i]));
+    if (first.back() < 0) return false;
+  }
+  const int64_t outer_kernel = outer.kernel_count(), inner_kernel = inner.kernel_count();
+  for (int64_t output = 0; output < outer.outputs; ++output) {
+    // Of all channels, the first ones that the output's groups read.
+    const int64_t outer_channel = output / (outer.outputs / outer.group) * outer.group_channels,
+                  inner_channel = output / (inner.outputs / inner.group) * inner.group_channels;
+    for (int64_t channel = 0; channel < inner.group_channels; ++channel) {
+      float* const to =
+          &outer.taps[(output * outer.group_channels + inner_channel - outer_channel + channel) * outer_kernel];
+      const float* const from = &inner.taps[(output * inner.group_channels + channel) * inner_kernel];
+      for (int64_t tap = 0; tap < inner_kernel; ++tap) {
+        int64_t at = 0, rest = tap, size = 1;
+        for (size_t i = outer.axes.size(); i-- > 0; size *= outer.axes[i].kernel) {
+          at += (first[i] + rest % inner.axes[i].kernel) * size;
+          rest /= inner.axes[i].kernel;
+        }
+        to[at] += sign * from[tap];
+      }
+    }
+    outer.bias[output] += sign * inner.bias[output];
+  }
+  return true;
+}
+
 Node with_bias(Rewriter& rewriter, const Node& conv, ConstantRef bias, const Node& last) {
   Node fused = conv;
   fused.inputs.resize(std::max<size_t>(fused.inputs.size(), 3), kNoValue);
@@ -116,8 +246,7 @@ Status pass_convolution_scale(Graph& graph, const PassOptions&) {
     if (rewriter.erased(i)) continue;
     const Node& node = rewriter.node(i);
     if (!node.domain.empty() || node.inputs.empty()) continue;
-    const bool norm = node.op_type == "BatchNormalization" && node.inputs.size() == 5 && node.outputs.size() == 1 &&
-                      !read_batch_norm(node).training;
+    const bool norm = node.op_type == "BatchNormalization";
     const bool mul = node.op_type == "Mul" ||
                      (node.op_type == "Div" && node.inputs.size() == 2 && rewriter.constant(node.inputs[1]));
     if (!norm && !mul) continue;
@@ -141,21 +270,11 @@ Status pass_convolution_scale(Graph& graph, const PassOptions&) {
     if (!bias) continue;
     std::vector<float> scale;
     if (norm) {
-      std::vector<std::span<const float>> parameters;
-      for (size_t p = 1; p < 5; ++p) {
-        const ConstantRef& parameter = rewriter.constant(node.inputs[p]);
-        if (parameter && parameter->type == DataType::kFloat &&
-            parameter->as<float>().size() == static_cast<size_t>(*channels))
-          parameters.push_back(parameter->as<float>());
-      }
-      if (parameters.size() != 4) continue;
-      const double epsilon = read_batch_norm(node).epsilon;
-      for (size_t c = 0; c < bias->size(); ++c) {
-        const double factor_c = parameters[0][c] / std::sqrt(static_cast<double>(parameters[3][c]) + epsilon);
-        scale.push_back(static_cast<float>(factor_c));
-        (*bias)[c] =
-            static_cast<float>(((*bias)[c] - static_cast<double>(parameters[2][c])) * factor_c + parameters[1][c]);
-      }
+      const std::optional<ChannelLines> lines = batch_norm_lines(rewriter, node, bias->size());
+      if (!lines) continue;
+      scale.assign(lines->factor.begin(), lines->factor.end());
+      for (size_t c = 0; c < bias->size(); ++c)
+        (*bias)[c] = static_cast<float>((*bias)[c] * lines->factor[c] + lines->shift[c]);
     } else {
       std::optional<std::vector<float>> factors =
           per_channel(*rewriter.constant(factor), weights->shape.dims().size(), *channels);
@@ -200,6 +319,39 @@ Status pass_convolution_bias(Graph& graph, const PassOptions&) {
     TENON_TRY_ASSIGN(ConstantRef new_bias, float_constant(Shape{*channels}, *bias));
     const Node last = node;
     rewriter.replace(i, with_bias(rewriter, *conv, std::move(new_bias), last));
+  }
+  rewriter.finish();
+  return {};
+}
+
+Status pass_parallel_convolutions(Graph& graph, const PassOptions&) {
+  Rewriter rewriter(graph);
+  for (NodeId i : rewriter.ids()) {
+    if (rewriter.erased(i)) continue;
+    const Node& node = rewriter.node(i);
+    if (!node.domain.empty() || (node.op_type != "Add" && node.op_type != "Sub") || node.inputs.size() != 2) continue;
+    const Node *const left = rewriter.producer(node.inputs[0]), *const right = rewriter.producer(node.inputs[1]);
+    if (!left || !right || left->input(0) == kNoValue || left->input(0) != right->input(0)) continue;
+    std::optional<Branch> first = read_branch(rewriter, node.inputs[0]);
+    std::optional<Branch> second = read_branch(rewriter, node.inputs[1]);
+    if (!first || !second) continue;
+    const float sign = node.op_type == "Sub" ? -1.0f : 1.0f;
+    Branch* sum = &*first;
+    if (!first->conv || !add_branch(*first, *second, sign)) {
+      if (!second->conv) continue;
+      for (float& tap : second->taps) tap *= sign;
+      for (float& shift : second->bias) shift *= sign;
+      if (!add_branch(*second, *first, 1.0f)) continue;
+      sum = &*second;
+    }
+    const Node conv = *sum->conv, last = node;
+    const Shape shape = rewriter.constant(conv.inputs[1])->shape;
+    if (!rewriter.may_make((sum->taps.size() + sum->bias.size()) * sizeof(float))) continue;
+    TENON_TRY_ASSIGN(ConstantRef weights, float_constant(shape, sum->taps));
+    TENON_TRY_ASSIGN(ConstantRef bias, float_constant(Shape{sum->outputs}, sum->bias));
+    Node fused = with_bias(rewriter, conv, std::move(bias), last);
+    fused.inputs[1] = rewriter.add_constant(rewriter.value(last.outputs[0]).name + ":weights", std::move(weights));
+    rewriter.replace(i, std::move(fused));
   }
   rewriter.finish();
   return {};

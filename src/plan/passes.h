@@ -30,6 +30,7 @@ Status pass_activations(Graph& graph, const PassOptions& options);
 Status pass_convolutions(Graph& graph, const PassOptions& options);       // ONNX's become tenon's
 Status pass_convolution_scale(Graph& graph, const PassOptions& options);  // BatchNormalization and Mul into weights
 Status pass_convolution_bias(Graph& graph, const PassOptions& options);
+Status pass_parallel_convolutions(Graph& graph, const PassOptions& options);  // sums of convolutions of one input
 // pass_matmul.cc
 Status pass_matmuls(Graph& graph, const PassOptions& options);  // MatMul and Gemm become tenon.MatMul
 Status pass_matmul_bias(Graph& graph, const PassOptions& options);

@@ -106,6 +106,24 @@ TEST(Fusion, BatchNormalizationAndScaleGoIntoTheWeights) {
   expect_golden("conv_batch_norm_scale", m, 5);
 }
 
+// Branches with other windows and groups, and a normalisation of the input itself.
+TEST(Fusion, ConvolutionsOfOneInputWhoseResultsAreAddedAreOne) {
+  GraphMaker m;
+  ValueId x = m.input("x", {"N", "4", "H", "W"});
+  ValueId wide = m.node("Conv", {x, m.weights("w3", {4, 2, 3, 3}), m.weights("b3", {4})});
+  m.set("group", int64_t{2}).set("pads", {1, 1, 1, 1});
+  ValueId row = m.node("Conv", {x, m.weights("w1x3", {4, 2, 1, 3})});
+  m.set("group", int64_t{2}).set("pads", {0, 1, 0, 1});
+  ValueId one = m.node("Conv", {x, m.weights("w1", {4, 1, 1, 1}), m.weights("b1", {4})});
+  m.set("group", int64_t{4});
+  ValueId norm = m.node("BatchNormalization", {x, m.weights("scale", {4}), m.weights("shift", {4}),
+                                               m.weights("mean", {4}), m.floats("variance", {4}, {0.5f, 1, 2, 3})});
+  ValueId y = m.node("Add", {m.node("Add", {row, wide}), m.node("Sub", {norm, one})});
+  y = m.node("Mul", {y, m.weights("factor", {4, 1, 1})});
+  m.output(m.node("Relu", {y}));
+  expect_golden("parallel_convolutions", m, 9);
+}
+
 TEST(Fusion, ResidualsJoinBeforeOrAfterTheActivation) {
   GraphMaker m;
   ValueId x = m.input("x", {"N", "4", "H", "W"});

@@ -97,6 +97,30 @@ TEST(Refusal, AProductAddedToItselfKeepsOneCopy) {
   EXPECT_EQ(operators_after(m), "tenon.Conv Add");
 }
 
+// Taps that lie between those of the other, and groups and taps of which neither convolution has all.
+TEST(Refusal, ConvolutionsOfOneInputWithOtherTapsStay) {
+  for (const bool dilated : {true, false}) {
+    GraphMaker m;
+    ValueId x = m.input("x", {"1", "4", "6", "6"});
+    ValueId y = m.node("Conv", {x, m.weights("w", {4, dilated ? 4 : 1, 3, 3})});
+    m.set("pads", {1, 1, 1, 1}).set("group", int64_t{dilated ? 1 : 4});
+    ValueId z = m.node("Conv", {x, m.weights("w2", dilated ? Shape{4, 4, 3, 3} : Shape{4, 4, 1, 1})});
+    if (dilated) m.set("pads", {2, 2, 2, 2}).set("dilations", {2, 2});
+    m.output(m.node("Add", {y, z}));
+    EXPECT_EQ(operators_after(m), "tenon.Conv tenon.Conv+residual") << dilated;
+  }
+}
+
+// The larger window drops the border, and a single row is added to all.
+TEST(Refusal, ConvolutionsOfOneInputWithOtherSizesStay) {
+  GraphMaker m;
+  ValueId x = m.input("x", {"1", "4", "3", "3"});
+  ValueId y = m.node("Conv", {x, m.weights("w", {4, 4, 3, 3})});
+  ValueId z = m.node("Conv", {x, m.weights("w2", {4, 4, 1, 1})});
+  m.output(m.node("Add", {y, z}));
+  EXPECT_EQ(operators_after(m), "tenon.Conv tenon.Conv Add");
+}
+
 TEST(Refusal, TwoResidualsDoNotFitOneProduct) {
   GraphMaker m;
   ValueId x = m.input("x", {"1", "4", "4", "4"});
