@@ -48,10 +48,14 @@ void try_sizes(Graph& graph, int64_t size, size_t rank, size_t further) {
       value.has_rank = true;
       value.dims.assign(id == graph.inputs.front() ? rank : further, Dim{});
     }
-    // No tensor becomes one that no device could have.
-    const int64_t trial_size = value.dims.size() <= 4 ? size : std::min<int64_t>(size, 8);
-    for (Dim& dim : value.dims)
-      if (!dim.known()) dim = {.value = trial_size, .symbol = {}};
+    // No tensor becomes one that no device could have. Constants fit channels and the last dimension of a tensor.
+    constexpr int64_t kSmall = 8, kLargeImage = 64;
+    const size_t dimensions = value.dims.size();
+    for (size_t axis = 0; axis < dimensions; ++axis) {
+      const bool fitted = dimensions <= 4 && (size <= kLargeImage || axis == 1 || axis + 1 == dimensions);
+      Dim& dim = value.dims[axis];
+      if (!dim.known()) dim = {.value = fitted ? size : std::min(size, kSmall), .symbol = {}};
+    }
   }
 }
 
@@ -134,6 +138,28 @@ bool has_types(const Graph& graph, const Node& node) {
 
 bool is_whole(DataType type) { return type == DataType::kInt64 || type == DataType::kInt32 || type == DataType::kBool; }
 
+// Operators that sizes go through. Floats count among sizes where they are few: factors of a Resize, roots of a depth.
+bool is_size_arithmetic(const Graph& graph, const Node& node) {
+  static constexpr std::string_view kEither[] = {"Add",     "Sub",     "Mul",       "Div",    "Min",     "Max",
+                                                 "Neg",     "Abs",     "Gather",    "Concat", "Slice",   "Transpose",
+                                                 "Squeeze", "Reshape", "Unsqueeze", "Where",  "Identity"};
+  static constexpr std::string_view kWhole[] = {
+      "Shape",   "Size",           "Mod",       "And", "Or", "Xor", "Not", "Less", "Equal", "LessOrEqual",
+      "Greater", "GreaterOrEqual", "ReduceProd"};
+  static constexpr std::string_view kFloats[] = {"Floor", "Ceil", "Round", "Sqrt"};
+  static constexpr std::string_view kFill[] = {"Cast", "Constant", "ConstantOfShape", "Expand", "Range"};
+  constexpr int64_t kFew = 64;
+  const auto is_in = [&](std::span<const std::string_view> names) {
+    return std::find(names.begin(), names.end(), node.op_type) != names.end();
+  };
+  const Value& made = graph.value(node.outputs[0]);
+  if (is_in(kFill)) return true;
+  if (is_whole(made.type)) return is_in(kEither) || is_in(kWhole);
+  const bool few = made.has_rank && (made.dims.empty() ||
+                                     (made.dims.size() == 1 && (!made.dims[0].known() || made.dims[0].value <= kFew)));
+  return made.type == DataType::kFloat && few && (is_in(kEither) || is_in(kFloats));
+}
+
 // Values that follow from shapes alone, numbers once the shapes are, and the nodes that compute them.
 // Dequantised weights are such values too: constants of no shape.
 struct ShapeParts {
@@ -154,19 +180,10 @@ ShapeParts find_shape_parts(const Graph& graph) {
       parts.nodes[n] = parts.values[out] = parts.weights[out] = true;
       continue;
     }
-    const bool whole = is_whole(graph.value(node.outputs[0]).type);
     const bool follows = node.op_type == "Shape" || node.op_type == "Size" ||
                          std::all_of(node.inputs.begin(), node.inputs.end(),
                                      [&](ValueId id) { return id == kNoValue || parts.values[id]; });
-    static constexpr std::string_view kShapeOps[] = {
-        "Shape", "Size",  "Gather",   "Concat",   "Unsqueeze", "Squeeze", "Add",       "Sub",
-        "Mul",   "Div",   "Cast",     "Slice",    "Range",     "Reshape", "Expand",    "ConstantOfShape",
-        "Equal", "Where", "Identity", "Constant", "Min",       "Max",     "ReduceProd"};
-    static constexpr std::string_view kOfFloats[] = {"ConstantOfShape", "Expand", "Cast", "Constant", "Range"};
-    const bool known_op =
-        whole ? std::find(std::begin(kShapeOps), std::end(kShapeOps), node.op_type) != std::end(kShapeOps)
-              : std::find(std::begin(kOfFloats), std::end(kOfFloats), node.op_type) != std::end(kOfFloats);
-    if (!follows || !known_op) continue;
+    if (!follows || !is_size_arithmetic(graph, node)) continue;
     parts.nodes[n] = true;
     parts.values[node.outputs[0]] = true;
   }

@@ -148,6 +148,41 @@ TEST(ClaimNodes, AShapeOfShapesIsTakenWithItsReader) {
   EXPECT_THAT(claim_nodes(builder.graph), ::testing::ElementsAre(true, true, true));
 }
 
+// As torch's exporter writes the pads of a window that has to fill its input.
+TEST(ClaimNodes, PadsThatFollowFromAShapeAreTakenWithTheirReader) {
+  plan_testing::GraphBuilder builder;
+  const ValueId x = builder.input("x", {{1, {}}, {4, {}}, {-1, "h"}, {-1, "w"}});
+  const auto whole = [&](const char* op_type, const std::vector<ValueId>& inputs, const char* name) {
+    return builder.node(op_type, inputs, name, DataType::kInt64);
+  };
+  const ValueId shape = whole("Shape", {x}, "shape");
+  const ValueId width = whole("Gather", {shape, builder.constant("last", {3})}, "width");
+  const ValueId seven = builder.constant("seven", {7});
+  const ValueId rest = whole("Mod", {whole("Sub", {seven, width}, "lacks"), seven}, "rest");
+  const ValueId none = whole("ConstantOfShape", {builder.constant("seven_more", {7})}, "none");
+  const ValueId pads = whole("Concat", {rest, none}, "pads");
+  builder.last().set_int("axis", 0);
+  const ValueId pairs = whole("Reshape", {pads, builder.constant("pairs", {-1, 2})}, "by_axis");
+  const ValueId backward = whole("Slice",
+                                 {pairs, builder.constant("start", {-1}), builder.constant("end", {-9}),
+                                  builder.constant("axis", {0}), builder.constant("step", {-1})},
+                                 "backward");
+  const ValueId sides = whole("Transpose", {backward}, "sides");
+  const ValueId flat = whole("Reshape", {sides, builder.constant("flat", {-1})}, "all");
+  builder.output(builder.node("Pad", {x, flat}, "y"));
+  EXPECT_THAT(claim_nodes(builder.graph), ::testing::Each(true));
+}
+
+TEST(ClaimNodes, AConvolutionOfManyChannelsIsTakenWithSymbols) {
+  plan_testing::GraphBuilder builder;
+  const ValueId x = builder.input("x", {{-1, "n"}, {-1, "c"}, {-1, "h"}, {-1, "w"}});
+  std::byte* data = nullptr;
+  const ValueId weights = builder.graph.add_constant("w", *make_constant(DataType::kFloat, Shape{512, 1, 3, 3}, &data));
+  builder.output(builder.node("Conv", {x, weights}, "y"));
+  builder.last().set_int("group", 512);
+  EXPECT_THAT(claim_nodes(builder.graph), ElementsAre(true));
+}
+
 TEST(ClaimNodes, APoolThatPadsToTheSameSizeIsTakenWithSymbols) {
   plan_testing::GraphBuilder builder;
   const ValueId x = builder.input("x", {{-1, "n"}, {8, {}}, {-1, "h"}, {-1, "w"}});

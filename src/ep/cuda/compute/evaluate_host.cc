@@ -1,5 +1,6 @@
 // Constant nodes of shape and mask arithmetic, computed on the host.
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <limits>
 #include <numeric>
@@ -9,9 +10,11 @@
 #include "base/format.h"
 #include "ep/cuda/compute/quantize.h"
 #include "ep/cuda/compute/region.h"
+#include "ops/attributes.h"
 #include "ops/gather.h"
 #include "ops/generate.h"
 #include "ops/slice.h"
+#include "ops/transpose.h"
 
 namespace tenon::cuda {
 
@@ -114,35 +117,124 @@ Numbers combine(const Inputs& in, const Shape& shape, bool whole, F&& f) {
   return out;
 }
 
+template <typename T>
+std::optional<bool> compared(const std::string& op, T a, T b) {
+  if (op == "Equal") return a == b;
+  if (op == "Less") return a < b;
+  if (op == "LessOrEqual") return a <= b;
+  if (op == "Greater") return a > b;
+  if (op == "GreaterOrEqual") return a >= b;
+  return std::nullopt;
+}
+
+// Whole numbers wrap, and a division by zero gives 0.
+std::optional<int64_t> calculated(const Node& node, int64_t a, int64_t b) {
+  const std::string& op = node.op_type;
+  const auto x = static_cast<uint64_t>(a), y = static_cast<uint64_t>(b);
+  if (op == "Add") return static_cast<int64_t>(x + y);
+  if (op == "Sub") return static_cast<int64_t>(x - y);
+  if (op == "Mul") return static_cast<int64_t>(x * y);
+  if (op == "Min") return std::min(a, b);
+  if (op == "Max") return std::max(a, b);
+  if (op == "And") return (a != 0 && b != 0) ? 1 : 0;
+  if (op == "Or") return (a != 0 || b != 0) ? 1 : 0;
+  if (op == "Xor") return ((a != 0) != (b != 0)) ? 1 : 0;
+  // The least number has no other half.
+  if (op == "Div") return b == 0 ? 0 : b == -1 ? static_cast<int64_t>(0 - x) : a / b;
+  if (op != "Mod") return std::nullopt;
+  if (b == 0 || b == -1) return 0;
+  const int64_t rest = a % b;
+  return rest != 0 && !Attributes(node).flag("fmod") && (rest < 0) != (b < 0) ? rest + b : rest;
+}
+
+std::optional<double> calculated(const Node& node, double a, double b) {
+  const std::string& op = node.op_type;
+  if (op == "Add") return a + b;
+  if (op == "Sub") return a - b;
+  if (op == "Mul") return a * b;
+  if (op == "Div") return a / b;
+  // NaN wins; std::min() and std::max() keep it where it comes first.
+  if (op == "Min") return b != b ? b : std::min(a, b);
+  if (op == "Max") return b != b ? b : std::max(a, b);
+  return std::nullopt;
+}
+
 std::optional<Numbers> arithmetic(const Node& node, const Inputs& in, const Shape& shape) {
   if (in.size() != 2 || in[0].whole != in[1].whole) return std::nullopt;
-  const bool compare = node.op_type == "Equal";
-  const auto apply = [&]<typename T>(T a, T b) -> T {
-    // Whole numbers wrap.
-    using Wrapping = std::conditional_t<std::is_integral_v<T>, uint64_t, T>;
-    const auto x = static_cast<Wrapping>(a), y = static_cast<Wrapping>(b);
-    if (node.op_type == "Add") return static_cast<T>(x + y);
-    if (node.op_type == "Sub") return static_cast<T>(x - y);
-    if (node.op_type == "Mul") return static_cast<T>(x * y);
-    // NaN wins; std::min() and std::max() keep it where it comes first.
-    if (node.op_type == "Min") return b != b ? b : std::min(a, b);
-    if (node.op_type == "Max") return b != b ? b : std::max(a, b);
-    if (compare) return a == b;
-    if constexpr (std::is_integral_v<T>) {
-      if (b == 0) return 0;
-      if (b == -1) return static_cast<T>(0 - x);  // the least number has no other half
-    }
-    return a / b;
-  };
-  return combine(in, shape, in[0].whole || compare, [&](Numbers& out, const std::vector<size_t>& at) {
+  const bool compares = compared(node.op_type, 0, 0).has_value();
+  if (!compares &&
+      !(in[0].whole ? calculated(node, int64_t{1}, int64_t{1}).has_value() : calculated(node, 1.0, 1.0).has_value()))
+    return std::nullopt;
+  return combine(in, shape, in[0].whole || compares, [&](Numbers& out, const std::vector<size_t>& at) {
     if (in[0].whole) {
-      out.ints.push_back(apply(in[0].ints[at[0]], in[1].ints[at[1]]));
-    } else if (compare) {
-      out.ints.push_back(in[0].reals[at[0]] == in[1].reals[at[1]]);
+      const int64_t a = in[0].ints[at[0]], b = in[1].ints[at[1]];
+      out.ints.push_back(compares ? *compared(node.op_type, a, b) : *calculated(node, a, b));
     } else {
-      out.reals.push_back(apply(in[0].reals[at[0]], in[1].reals[at[1]]));
+      const double a = in[0].reals[at[0]], b = in[1].reals[at[1]];
+      if (compares)
+        out.ints.push_back(*compared(node.op_type, a, b));
+      else
+        out.reals.push_back(*calculated(node, a, b));
     }
   });
+}
+
+std::optional<Numbers> unary(const std::string& op, const Numbers& in) {
+  Numbers out = in;
+  for (int64_t& number : out.ints) {
+    if (op == "Not")
+      number = number == 0 ? 1 : 0;
+    else if (op == "Neg" || (op == "Abs" && number < 0))
+      number = static_cast<int64_t>(0 - static_cast<uint64_t>(number));
+    else if (op != "Abs")
+      return std::nullopt;
+  }
+  for (double& number : out.reals) {
+    if (op == "Neg")
+      number = -number;
+    else if (op == "Abs")
+      number = std::fabs(number);
+    else if (op == "Floor")
+      number = std::floor(number);
+    else if (op == "Ceil")
+      number = std::ceil(number);
+    else if (op == "Round")
+      number = std::nearbyint(number);  // halves become even
+    else if (op == "Sqrt")
+      number = std::sqrt(number);
+    else
+      return std::nullopt;
+  }
+  return out;
+}
+
+// The numbers at `first` + the sum of coordinate * step over the axes of `shape`.
+Numbers pick(const Numbers& from, const Shape& shape, int64_t first, std::span<const int64_t> steps) {
+  Numbers out{.shape = shape, .whole = from.whole};
+  for (int64_t i = 0; i < shape.element_count(); ++i) {
+    int64_t at = first, rest = i;
+    for (int axis = shape.rank(); axis-- > 0; rest /= shape[axis]) at += rest % shape[axis] * steps[axis];
+    if (out.whole)
+      out.ints.push_back(from.ints[at]);
+    else
+      out.reals.push_back(from.reals[at]);
+  }
+  return out;
+}
+
+std::vector<int64_t> strides_of(const Shape& shape) {
+  std::vector<int64_t> strides(shape.rank(), 1);
+  for (int i = shape.rank() - 1; i-- > 0;) strides[i] = strides[i + 1] * shape[i + 1];
+  return strides;
+}
+
+std::optional<Numbers> transpose(const Node& node, const Numbers& in, const Shape& shape) {
+  const Result<std::vector<int64_t>> perm = read_perm(node, in.shape.rank());
+  if (!perm.ok()) return std::nullopt;
+  const std::vector<int64_t> strides = strides_of(in.shape);
+  std::vector<int64_t> steps;
+  for (int64_t axis : *perm) steps.push_back(strides[axis]);
+  return pick(in, shape, 0, steps);
 }
 
 std::optional<Numbers> concat(const Inputs& in, const Shape& shape) {
@@ -173,14 +265,18 @@ std::optional<Numbers> gather(const Node& node, const Inputs& in, const Shape& s
 }
 
 std::optional<Numbers> slice(const Node& node, const Inputs& in) {
-  if (in.size() < 3 || in[0].shape.rank() != 1 || !in[0].whole) return std::nullopt;
+  if (in.size() < 3) return std::nullopt;
   const Result<SliceDesc> slice =
       read_slice(node, in[0].shape, [&](size_t input) -> Result<std::vector<int64_t>> { return in[input].ints; });
   if (!slice.ok()) return std::nullopt;
-  const SliceRange& range = slice->ranges[0];
-  Numbers out{.shape = slice->output};
-  for (int64_t i = 0; i < range.count; ++i) out.ints.push_back(in[0].ints[range.start + i * range.step]);
-  return out;
+  const std::vector<int64_t> strides = strides_of(in[0].shape);
+  int64_t first = 0;
+  std::vector<int64_t> steps;
+  for (size_t axis = 0; axis < strides.size(); ++axis) {
+    first += slice->ranges[axis].start * strides[axis];
+    steps.push_back(slice->ranges[axis].step * strides[axis]);
+  }
+  return pick(in[0], slice->output, first, steps);
 }
 
 std::optional<Numbers> compute(const Graph& graph, const Node& node, const Inputs& in, const Shape& shape) {
@@ -188,6 +284,7 @@ std::optional<Numbers> compute(const Graph& graph, const Node& node, const Input
   if (op == "Concat") return concat(in, shape);
   if (op == "Gather") return gather(node, in, shape);
   if (op == "Slice") return slice(node, in);
+  if (op == "Transpose") return transpose(node, in[0], shape);
   if (op == "Cast" || op == "Expand" || op == "Identity") {
     const DataType type = graph.value(node.outputs[0]).type;
     return combine({in[0]}, shape, in[0].whole || type != DataType::kFloat,
@@ -242,9 +339,7 @@ std::optional<Numbers> compute(const Graph& graph, const Node& node, const Input
     return Numbers{.shape = shape,
                    .ints = {std::accumulate(in[0].ints.begin(), in[0].ints.end(), int64_t{1}, std::multiplies<>())}};
   }
-  if (op == "Add" || op == "Sub" || op == "Mul" || op == "Div" || op == "Equal" || op == "Min" || op == "Max")
-    return arithmetic(node, in, shape);
-  return std::nullopt;
+  return in.size() == 1 ? unary(op, in[0]) : arithmetic(node, in, shape);
 }
 
 }  // namespace

@@ -41,6 +41,8 @@ std::vector<T> evaluated(const std::string& op_type, const std::vector<ConstantR
   return {made->front()->as<T>().begin(), made->front()->as<T>().end()};
 }
 
+ConstantRef wholes(const std::vector<int64_t>& values) { return make_int64_constant(values); }
+
 std::vector<int64_t> of_whole(const std::string& op_type, const std::vector<int64_t>& a,
                               const std::vector<int64_t>& b) {
   return evaluated<int64_t>(op_type, {make_int64_constant(a), make_int64_constant(b)}, DataType::kInt64,
@@ -81,6 +83,51 @@ TEST(EvaluateOnHost, ANaNWinsWhereverItStands) {
     for (float value :
          evaluated<float>(op_type, {floats({std::nanf(""), 1}), floats({2, std::nanf("")})}, DataType::kFloat, 2))
       EXPECT_TRUE(std::isnan(value)) << op_type;
+}
+
+TEST(EvaluateOnHost, ARestHasTheSignOfItsDivisor) {
+  EXPECT_THAT(of_whole("Mod", {7, -7, 7, -7, 5, kLeast}, {3, 3, -3, -3, 0, -1}), ElementsAre(1, 2, -2, -1, 0, 0));
+}
+
+TEST(EvaluateOnHost, NumbersAreComparedAndNegated) {
+  const ConstantRef a = wholes({1, 2, 3}), b = wholes({2, 2, 2});
+  const auto compared = [&](const char* op_type) { return evaluated<uint8_t>(op_type, {a, b}, DataType::kBool, 3); };
+  EXPECT_THAT(compared("Less"), ElementsAre(1, 0, 0));
+  EXPECT_THAT(compared("LessOrEqual"), ElementsAre(1, 1, 0));
+  EXPECT_THAT(compared("Greater"), ElementsAre(0, 0, 1));
+  EXPECT_THAT(compared("GreaterOrEqual"), ElementsAre(0, 1, 1));
+  EXPECT_THAT(evaluated<int64_t>("Neg", {wholes({5, kLeast})}, DataType::kInt64, 2), ElementsAre(-5, kLeast));
+  EXPECT_THAT(evaluated<int64_t>("Abs", {wholes({-5, 6})}, DataType::kInt64, 2), ElementsAre(5, 6));
+}
+
+TEST(EvaluateOnHost, FloatsAreRounded) {
+  const auto rounded = [](const char* op_type) {
+    return evaluated<float>(op_type, {floats({2.5F, -1.5F, 0.25F})}, DataType::kFloat, 3);
+  };
+  EXPECT_THAT(rounded("Floor"), ElementsAre(2, -2, 0));
+  EXPECT_THAT(rounded("Ceil"), ElementsAre(3, -1, 1));
+  EXPECT_THAT(rounded("Round"), ElementsAre(2, -2, 0));
+  EXPECT_THAT(evaluated<float>("Sqrt", {floats({9, 0.25F})}, DataType::kFloat, 2), ElementsAre(3, 0.5F));
+}
+
+// What torch writes for pads: pairs from the last axis to the first become all beginnings, then all ends.
+TEST(EvaluateOnHost, RowsAreReversedAndTransposed) {
+  plan_testing::GraphBuilder builder;
+  std::byte* data = nullptr;
+  const ConstantRef pairs = *make_constant(DataType::kInt64, Shape{3, 2}, &data);
+  for (int64_t i = 0; i < 6; ++i) reinterpret_cast<int64_t*>(data)[i] = i;
+  const auto one = [&](const char* name, int64_t number) { return builder.graph.add_constant(name, wholes({number})); };
+  const ValueId x = builder.graph.add_constant("pairs", pairs);
+  builder.shape(builder.node("Slice", {x, one("start", -1), one("end", kLeast), one("axis", 0), one("step", -1)},
+                             "reversed", DataType::kInt64),
+                Shape{3, 2});
+  const Result<std::vector<ConstantRef>> reversed = evaluate_on_host(builder.graph, builder.last());
+  ASSERT_TRUE(reversed.ok()) << reversed.status().to_string();
+  const ValueId rows = builder.graph.add_constant("rows", reversed->front());
+  builder.shape(builder.node("Transpose", {rows}, "pads", DataType::kInt64), Shape{2, 3});
+  const Result<std::vector<ConstantRef>> pads = evaluate_on_host(builder.graph, builder.last());
+  ASSERT_TRUE(pads.ok()) << pads.status().to_string();
+  EXPECT_THAT(pads->front()->as<int64_t>(), ElementsAre(4, 2, 0, 5, 3, 1));
 }
 
 TEST(EvaluateOnHost, APartOfNothingIsNothing) {

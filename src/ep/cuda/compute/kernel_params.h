@@ -138,7 +138,7 @@ struct AttentionParams {
   float scale = 1;
   int32_t guarded = 0;       // zeros for a query whose probabilities are NaN
   int32_t half_vectors = 0;  // heads and rows are multiples of 8 bytes, not of 16
-  int32_t mask_vectors = 0;  // 16 bytes of a mask are that many neighbouring keys, aligned
+  int32_t mask_vectors = 0;  // 16 bytes of a float32 mask, 4 of a 16-bit one, are neighbouring keys, aligned
 };
 
 }  // namespace tenon::cuda

@@ -12,13 +12,14 @@
 // --compile needs no device: for each set of input shapes (commas between inputs), in turn, it prints a JSON line with
 // the number of kernels that are compiled at run time, how many of them an earlier set did not have, and the time that
 // NVRTC takes for those; with --text the program too. --claims needs none either: for each model, how many nodes are
-// claimed, and what is given back because its region cannot be lowered.
+// claimed, the operators of the others, and what is given back because its region cannot be lowered.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <set>
 
 #include "base/format.h"
@@ -78,6 +79,11 @@ Status print_claims(const std::string& path) {
   const SettledClaims settled = settle_claims(graph, std::move(claimed), barriers, true);
   const auto count = std::count_if(settled.groups.begin(), settled.groups.end(), [](int group) { return group >= 0; });
   std::printf("%s: %zu of %zu nodes\n", path.c_str(), static_cast<size_t>(count), graph.nodes.size());
+  std::map<std::string, std::vector<std::string>> left;
+  for (NodeId n : graph.nodes.ids())
+    if (settled.groups[n] < 0) left[graph.nodes[n].op_type].push_back(graph.nodes[n].label(graph));
+  for (const auto& [op_type, labels] : left)
+    std::printf("  left: %zu %s, first %s\n", labels.size(), op_type.c_str(), labels[0].c_str());
   for (const std::string& refusal : settled.refusals) std::printf("  %s\n", refusal.c_str());
   return Status();
 }

@@ -1,5 +1,6 @@
-// softmax(Q K^T * scale + mask) V without the scores in memory. A block takes some queries of one head; its warps share
-// the queries (kQueryWarps) or the keys (kKeyWarps), the latter join their partial results at the end.
+// softmax(Q K^T * scale + mask) V of float32 without the scores in memory, and a plain kernel for what no other one
+// serves (16 bits: tiles.cuh). A block takes some queries of one head; its warps share the queries (kQueryWarps) or the
+// keys (kKeyWarps), the latter join their partial results at the end.
 #include "ep/cuda/compute/kernel_params.h"
 #include "ep/cuda/ops/attention/common.cuh"
 
@@ -7,26 +8,26 @@ namespace tenon::cuda::device {
 
 constexpr int kWarps = 4, kThreads = 32 * kWarps;
 // Heads have up to kHead elements; what they lack counts as zeros.
-// kPrecise: float products are three of TF32 each, and what they add up is added in small parts (conv/gemm.cuh).
-template <typename T, int kHead, int kKeyWarps, bool kPrecise>
+// kPrecise: products are three of TF32 each, and what they add up is added in small parts (conv/gemm.cuh).
+template <int kHead, int kKeyWarps, bool kPrecise>
 struct Attention {
   static constexpr int kQueryWarps = kWarps / kKeyWarps;
   // Two blocks of keys are in shared memory: the next one arrives while this one is used.
-  static constexpr int kKeysAWarp = kKeyWarps == 1 && kHead * sizeof(T) <= 128 ? 64 : 32;
+  static constexpr int kKeysAWarp = kKeyWarps == 1 && kHead * sizeof(float) <= 128 ? 64 : 32;
   static constexpr int kBuffers = kKeyWarps == 1 ? 2 : 1;
   static constexpr int kQueries = 16 * kQueryWarps, kKeys = kKeysAWarp * kKeyWarps;
   // 16 more bytes a row spread the rows over the banks.
-  static constexpr int kRowBytes = kHead * sizeof(T) + 16;
-  static constexpr int kChunks = kHead * sizeof(T) / 16, kVector = 16 / sizeof(T);
-  static constexpr int kSteps = kHead * sizeof(T) / 32;  // of 32 bytes
+  static constexpr int kRowBytes = kHead * sizeof(float) + 16;
+  static constexpr int kChunks = kHead * sizeof(float) / 16, kVector = 16 / sizeof(float);
+  static constexpr int kSteps = kHead * sizeof(float) / 32;  // of 32 bytes
   // A block's masks: a row a query, spread over the banks too.
-  static constexpr int kMaskRowBytes = kKeys * sizeof(T) + 16, kMaskBytes = kQueries * kMaskRowBytes;
+  static constexpr int kMaskRowBytes = kKeys * sizeof(float) + 16, kMaskBytes = kQueries * kMaskRowBytes;
   static constexpr int kTileBytes = (kQueries + 2 * kBuffers * kKeys) * kRowBytes + kBuffers * kMaskBytes;
   static constexpr int kJoinBytes = kKeyWarps == 1 ? 0 : kKeyWarps * 16 * (kHead + 2 + 2) * 4;
   static constexpr int kSharedBytes = kTileBytes > kJoinBytes ? kTileBytes : kJoinBytes;
 
-  static __device__ __forceinline__ void load_rows(uint32_t to, const T* from, int64_t row_stride, int first, int rows,
-                                                   int all, int elements, bool halves) {
+  static __device__ __forceinline__ void load_rows(uint32_t to, const float* from, int64_t row_stride, int first,
+                                                   int rows, int all, int elements, bool halves) {
     // Heads of 8, 24, 40, .. bytes: rows are multiples of 8 bytes only.
     if (halves) {
       for (int i = threadIdx.x; i < rows * kChunks * 2; i += kThreads) {
@@ -52,11 +53,11 @@ struct Attention {
     const int query_warp = warp / kKeyWarps, key_warp = warp % kKeyWarps;
     const int head = blockIdx.y % p.heads, image = blockIdx.y / p.heads;
     const int first_query = blockIdx.x * kQueries;
-    const T* const q = static_cast<const T*>(p.q) + image * p.q_batch + head * p.q_head;
-    const T* const k = static_cast<const T*>(p.k) + image * p.k_batch + head / p.sharing * p.k_head;
-    const T* const v = static_cast<const T*>(p.v) + image * p.v_batch + head / p.sharing * p.v_head;
-    const T* const mask =
-        p.mask != nullptr ? static_cast<const T*>(p.mask) + image * p.mask_batch + head * p.mask_head : nullptr;
+    const float* const q = static_cast<const float*>(p.q) + image * p.q_batch + head * p.q_head;
+    const float* const k = static_cast<const float*>(p.k) + image * p.k_batch + head / p.sharing * p.k_head;
+    const float* const v = static_cast<const float*>(p.v) + image * p.v_batch + head / p.sharing * p.v_head;
+    const float* const mask =
+        p.mask != nullptr ? static_cast<const float*>(p.mask) + image * p.mask_batch + head * p.mask_head : nullptr;
     const uint32_t shared_q = shared_address(shared), shared_blocks = shared_q + kQueries * kRowBytes,
                    shared_masks = shared_blocks + 2 * kBuffers * kKeys * kRowBytes;
     int all_keys = p.keys, before = p.before;
@@ -100,7 +101,7 @@ struct Attention {
 #pragma unroll
         for (int s = 0; s < kSteps; ++s) {
           load_matrices(fragment_q[s], shared_q + (query_warp * 16 + lane % 16) * kRowBytes + (2 * s + lane / 16) * 16);
-          if constexpr (sizeof(T) == 4 && !kPrecise)
+          if constexpr (!kPrecise)
             for (uint32_t& bits : fragment_q[s]) bits = round_to_tf32(bits);
         }
       }
@@ -119,10 +120,9 @@ struct Attention {
             multiply_precisely(score[2 * n], a, rest_a, b[0], b[1], rest_b[0], rest_b[1]);
             multiply_precisely(score[2 * n + 1], a, rest_a, b[2], b[3], rest_b[2], rest_b[3]);
           } else {
-            if constexpr (sizeof(T) == 4)
-              for (uint32_t& bits : b) bits = round_to_tf32(bits);
-            multiply<T>(score[2 * n], fragment_q[s], b[0], b[1]);
-            multiply<T>(score[2 * n + 1], fragment_q[s], b[2], b[3]);
+            for (uint32_t& bits : b) bits = round_to_tf32(bits);
+            multiply<float>(score[2 * n], fragment_q[s], b[0], b[1]);
+            multiply<float>(score[2 * n + 1], fragment_q[s], b[2], b[3]);
           }
         }
       // Rows row (elements 0, 1) and row + 8 (2, 3); columns 2 * (lane % 4) + {0, 1} of each eight.
@@ -142,7 +142,7 @@ struct Attention {
         const int mask_row = p.mask_query != 0 ? kMaskRowBytes : 0;
         const unsigned char* const masks = shared + (shared_masks - shared_q) + block % kBuffers * kMaskBytes +
                                            (query_warp * 16 + lane / 4) * mask_row;
-        add_masks([&](int column, int i) { return scaled_pair(masks + i * 8 * mask_row + column * sizeof(T)); });
+        add_masks([&](int column, int i) { return scaled_pair(masks + i * 8 * mask_row + column * sizeof(float)); });
       } else {
         add_masks([&](int column, int i) { return load_mask(p, mask, row + i * 8, first_key + column); });
       }
@@ -212,7 +212,7 @@ struct Attention {
         for (int n = 0; n < kHead / 8; ++n) {
           const float pair[2] = {zero ? 0.0f : out[n][2 * i] * inverse, zero ? 0.0f : out[n][2 * i + 1] * inverse};
           const int column = n * 8 + lane % 4 * 2;
-          if (column < p.value_size) store_values<T>(p, image, head, row + i * 8, column, pair);
+          if (column < p.value_size) store_values<float>(p, image, head, row + i * 8, column, pair);
         }
       }
     } else {
@@ -239,7 +239,7 @@ struct Attention {
     multiply<float>(sum, a, b0, b1);
   }
 
-  static __device__ __forceinline__ void load_masks(uint32_t to, const AttentionParams& p, const T* mask,
+  static __device__ __forceinline__ void load_masks(uint32_t to, const AttentionParams& p, const float* mask,
                                                     int first_query, int first_key) {
     constexpr int kMaskChunks = kKeys / kVector;
     // One row where all queries have the same mask.
@@ -253,79 +253,58 @@ struct Attention {
   }
 
   static __device__ __forceinline__ float2 scaled_pair(const unsigned char* at) {
-    struct alignas(2 * sizeof(T)) Pair {
-      T v[2];
-    };
-    const Pair pair = *reinterpret_cast<const Pair*>(at);
-    return make_float2(scaled_mask<T>(to_float(pair.v[0])), scaled_mask<T>(to_float(pair.v[1])));
+    const float2 pair = *reinterpret_cast<const float2*>(at);
+    return make_float2(scaled_mask<float>(pair.x), scaled_mask<float>(pair.y));
   }
 
   // The mask of keys `key` and `key` + 1 for the scores as powers of two.
-  static __device__ __forceinline__ float2 load_mask(const AttentionParams& p, const T* mask, int row, int key) {
+  static __device__ __forceinline__ float2 load_mask(const AttentionParams& p, const float* mask, int row, int key) {
     if (row >= p.queries) return make_float2(0, 0);
-    const T* const at = mask + row * p.mask_query + key * p.mask_key;
-    return make_float2(key < p.keys ? scaled_mask<T>(to_float(at[0])) : 0.0f,
-                       key + 1 < p.keys ? scaled_mask<T>(to_float(at[p.mask_key])) : 0.0f);
+    const float* const at = mask + row * p.mask_query + key * p.mask_key;
+    return make_float2(key < p.keys ? scaled_mask<float>(at[0]) : 0.0f,
+                       key + 1 < p.keys ? scaled_mask<float>(at[p.mask_key]) : 0.0f);
   }
 
   // out += probabilities * V.
   static __device__ __forceinline__ void accumulate(float (&out)[kHead / 8][4], float (&score)[kKeysAWarp / 8][4],
                                                     const unsigned char* values, int lane) {
-    if constexpr (sizeof(T) == 2) {
-      const uint32_t base = shared_address(values);
+    // A thread holds columns 2t and 2t + 1 of the probabilities where the product wants t and t + 4: the sum over
+    // keys has no order, so V's rows are taken in the same one.
+    constexpr int kRow = kRowBytes / 4;
+    const float* const v = reinterpret_cast<const float*>(values) + lane % 4 * 2 * kRow + lane / 4;
+    constexpr int kSteps8 = kKeysAWarp / 8;
+    if constexpr (kPrecise) {
+      uint32_t a[kSteps8][4], rest_a[kSteps8][4];
 #pragma unroll
-      for (int s = 0; s < kKeysAWarp / 16; ++s) {
-        const uint32_t a[4] = {pack_pair<T>(score[2 * s][0], score[2 * s][1]),
-                               pack_pair<T>(score[2 * s][2], score[2 * s][3]),
-                               pack_pair<T>(score[2 * s + 1][0], score[2 * s + 1][1]),
-                               pack_pair<T>(score[2 * s + 1][2], score[2 * s + 1][3])};
+      for (int s = 0; s < kSteps8; ++s) {
+        const uint32_t exact[4] = {__float_as_uint(score[s][0]), __float_as_uint(score[s][2]),
+                                   __float_as_uint(score[s][1]), __float_as_uint(score[s][3])};
+        split_all(exact, a[s], rest_a[s]);
+      }
 #pragma unroll
-        for (int n = 0; n < kHead / 16; ++n) {
-          uint32_t b[4];
-          load_matrices_transposed(b, base + (s * 16 + lane % 16) * kRowBytes + (2 * n + lane / 16) * 16);
-          multiply<T>(out[2 * n], a, b[0], b[1]);
-          multiply<T>(out[2 * n + 1], a, b[2], b[3]);
+      for (int n = 0; n < kHead / 8; ++n) {
+        float part[4] = {};
+#pragma unroll
+        for (int s = 0; s < kSteps8; ++s) {
+          const float* const rows = v + s * 8 * kRow + n * 8;
+          const uint32_t exact[2] = {__float_as_uint(rows[0]), __float_as_uint(rows[kRow])};
+          const uint32_t b[2] = {round_to_tf32(exact[0]), round_to_tf32(exact[1])};
+          multiply_precisely(part, a[s], rest_a[s], b[0], b[1], tf32_rest(exact[0], b[0]), tf32_rest(exact[1], b[1]));
         }
+#pragma unroll
+        for (int i = 0; i < 4; ++i) out[n][i] += part[i];
       }
     } else {
-      // A thread holds columns 2t and 2t + 1 of the probabilities where the product wants t and t + 4: the sum over
-      // keys has no order, so V's rows are taken in the same one.
-      constexpr int kRow = kRowBytes / 4;
-      const float* const v = reinterpret_cast<const float*>(values) + lane % 4 * 2 * kRow + lane / 4;
-      constexpr int kSteps8 = kKeysAWarp / 8;
-      if constexpr (kPrecise) {
-        uint32_t a[kSteps8][4], rest_a[kSteps8][4];
 #pragma unroll
-        for (int s = 0; s < kSteps8; ++s) {
-          const uint32_t exact[4] = {__float_as_uint(score[s][0]), __float_as_uint(score[s][2]),
-                                     __float_as_uint(score[s][1]), __float_as_uint(score[s][3])};
-          split_all(exact, a[s], rest_a[s]);
-        }
+      for (int s = 0; s < kSteps8; ++s) {
+        const uint32_t a[4] = {round_to_tf32(__float_as_uint(score[s][0])), round_to_tf32(__float_as_uint(score[s][2])),
+                               round_to_tf32(__float_as_uint(score[s][1])),
+                               round_to_tf32(__float_as_uint(score[s][3]))};
+        const float* const rows = v + s * 8 * kRow;
 #pragma unroll
-        for (int n = 0; n < kHead / 8; ++n) {
-          float part[4] = {};
-#pragma unroll
-          for (int s = 0; s < kSteps8; ++s) {
-            const float* const rows = v + s * 8 * kRow + n * 8;
-            const uint32_t exact[2] = {__float_as_uint(rows[0]), __float_as_uint(rows[kRow])};
-            const uint32_t b[2] = {round_to_tf32(exact[0]), round_to_tf32(exact[1])};
-            multiply_precisely(part, a[s], rest_a[s], b[0], b[1], tf32_rest(exact[0], b[0]), tf32_rest(exact[1], b[1]));
-          }
-#pragma unroll
-          for (int i = 0; i < 4; ++i) out[n][i] += part[i];
-        }
-      } else {
-#pragma unroll
-        for (int s = 0; s < kSteps8; ++s) {
-          const uint32_t a[4] = {
-              round_to_tf32(__float_as_uint(score[s][0])), round_to_tf32(__float_as_uint(score[s][2])),
-              round_to_tf32(__float_as_uint(score[s][1])), round_to_tf32(__float_as_uint(score[s][3]))};
-          const float* const rows = v + s * 8 * kRow;
-#pragma unroll
-          for (int n = 0; n < kHead / 8; ++n)
-            multiply<T>(out[n], a, round_to_tf32(__float_as_uint(rows[n * 8])),
-                        round_to_tf32(__float_as_uint(rows[kRow + n * 8])));
-        }
+        for (int n = 0; n < kHead / 8; ++n)
+          multiply<float>(out[n], a, round_to_tf32(__float_as_uint(rows[n * 8])),
+                          round_to_tf32(__float_as_uint(rows[kRow + n * 8])));
       }
     }
   }
@@ -360,12 +339,12 @@ struct Attention {
         value += shared[(w * 16 + r) * kRow + column] * factor;
       }
       const float result[1] = {is_zero_row(p, all) ? 0.0f : value / all};
-      store_values<T>(p, image, head, first_query + r, column, result);
+      store_values<float>(p, image, head, first_query + r, column, result);
     }
   }
 };
 
-// Any head size: a warp a query, the scores twice.
+// Any type and head size: a warp a query, the scores twice.
 template <typename T>
 __device__ void attention_plain(const AttentionParams& p) {
   wait_for_previous_kernel();
@@ -415,30 +394,19 @@ __device__ void attention_plain(const AttentionParams& p) {
   extern "C" __global__ void __launch_bounds__(128) name(const __grid_constant__ tenon::cuda::AttentionParams p) { \
     tenon::cuda::device::Attention<__VA_ARGS__>::run(p);                                                           \
   }
-#define TENON_ATTENTION_TILES(type, T, precise)                      \
-  TENON_ATTENTION_KERNEL(attention_##type##_32_1, T, 32, 1, precise) \
-  TENON_ATTENTION_KERNEL(attention_##type##_32_4, T, 32, 4, precise) \
-  TENON_ATTENTION_KERNEL(attention_##type##_64_1, T, 64, 1, precise) \
-  TENON_ATTENTION_KERNEL(attention_##type##_64_4, T, 64, 4, precise) \
-  TENON_ATTENTION_KERNEL(attention_##type##_128_1, T, 128, 1, precise)
-// Of 16 bits for further head sizes: with zeros behind them a head takes as long as a larger one.
-#define TENON_ATTENTION_SIZES(type, T)                             \
-  TENON_ATTENTION_KERNEL(attention_##type##_48_1, T, 48, 1, false) \
-  TENON_ATTENTION_KERNEL(attention_##type##_48_4, T, 48, 4, false) \
-  TENON_ATTENTION_KERNEL(attention_##type##_80_1, T, 80, 1, false) \
-  TENON_ATTENTION_KERNEL(attention_##type##_96_1, T, 96, 1, false) \
-  TENON_ATTENTION_KERNEL(attention_##type##_160_1, T, 160, 1, false)
+#define TENON_ATTENTION_TILES(type, precise)                      \
+  TENON_ATTENTION_KERNEL(attention_##type##_32_1, 32, 1, precise) \
+  TENON_ATTENTION_KERNEL(attention_##type##_32_4, 32, 4, precise) \
+  TENON_ATTENTION_KERNEL(attention_##type##_64_1, 64, 1, precise) \
+  TENON_ATTENTION_KERNEL(attention_##type##_64_4, 64, 4, precise) \
+  TENON_ATTENTION_KERNEL(attention_##type##_128_1, 128, 1, precise)
 #define TENON_ATTENTION_PLAIN(type, T)                                                                        \
   extern "C" __global__ void attention_plain_##type(const __grid_constant__ tenon::cuda::AttentionParams p) { \
     tenon::cuda::device::attention_plain<T>(p);                                                               \
   }
 
-TENON_ATTENTION_TILES(f16, __half, false)
-TENON_ATTENTION_TILES(bf16, __nv_bfloat16, false)
-TENON_ATTENTION_TILES(tf32, float, false)
-TENON_ATTENTION_TILES(f32, float, true)
-TENON_ATTENTION_SIZES(f16, __half)
-TENON_ATTENTION_SIZES(bf16, __nv_bfloat16)
+TENON_ATTENTION_TILES(tf32, false)
+TENON_ATTENTION_TILES(f32, true)
 TENON_ATTENTION_PLAIN(f16, __half)
 TENON_ATTENTION_PLAIN(bf16, __nv_bfloat16)
 TENON_ATTENTION_PLAIN(f32, float)

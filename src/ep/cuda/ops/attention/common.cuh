@@ -52,6 +52,17 @@ __device__ __forceinline__ uint32_t pack_pair<__nv_bfloat16>(float a, float b) {
   return *reinterpret_cast<const uint32_t*>(&pair);
 }
 
+template <typename T>
+__device__ __forceinline__ float2 unpack_pair(uint32_t pair);
+template <>
+__device__ __forceinline__ float2 unpack_pair<__half>(uint32_t pair) {
+  return __half22float2(*reinterpret_cast<const __half2*>(&pair));
+}
+template <>
+__device__ __forceinline__ float2 unpack_pair<__nv_bfloat16>(uint32_t pair) {
+  return __bfloat1622float2(*reinterpret_cast<const __nv_bfloat162*>(&pair));
+}
+
 // The lowest finite number must not become infinite: a row of nothing else still has a mean. That of half does not.
 template <typename T>
 __device__ __forceinline__ float scaled_mask(float mask) {

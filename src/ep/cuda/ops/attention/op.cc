@@ -23,10 +23,9 @@ int32_t fitting(std::span<const int32_t> sizes, int32_t head) {
 }
 
 // The size of heads that a kernel of attention.cu has.
-int32_t kernel_head(DataType type, int32_t head) {
-  constexpr std::array<int32_t, 3> kFloatSizes = {32, 64, 128};
-  constexpr std::array<int32_t, 7> kHalfSizes = {32, 48, 64, 80, 96, 128, 160};
-  return type == DataType::kFloat ? fitting(kFloatSizes, head) : fitting(kHalfSizes, head);
+int32_t kernel_head(int32_t head) {
+  constexpr std::array<int32_t, 3> kSizes = {32, 64, 128};
+  return fitting(kSizes, head);
 }
 
 int64_t blocks_of(const AttentionParams& p, int queries) {
@@ -34,9 +33,9 @@ int64_t blocks_of(const AttentionParams& p, int queries) {
 }
 
 // The kernel of attention_tiles.cu; with a head of 0 there is none.
-AttentionTile choose_tile(const AttentionParams& p, int processors) {
+AttentionTile choose_tile(const AttentionParams& p, bool mask, int processors) {
   // Heads of up to 24 elements are copied 8 bytes at a time, others 16.
-  constexpr std::array<int32_t, 6> kSizes = {24, 32, 40, 64, 80, 128};
+  constexpr std::array<int32_t, 7> kSizes = {24, 32, 40, 64, 80, 128, 160};
   constexpr int kNarrow = 24, kMostShared = 80, kMostTall = 40;
   AttentionTile tile{.head = fitting(kSizes, p.head_size)};
   if (p.half_vectors != 0 && tile.head != kNarrow) tile.head = 0;
@@ -44,7 +43,7 @@ AttentionTile choose_tile(const AttentionParams& p, int processors) {
   if (tile.head <= kMostShared && 4 * blocks_of(p, tile.queries()) <= processors) {
     tile.query_warps = 1;
     tile.key_warps = 4;
-  } else if (tile.head == kNarrow || tile.head == kMostTall) {
+  } else if (!mask && (tile.head == kNarrow || tile.head == kMostTall)) {
     // Many queries: a warp reads keys and values for 32 of them at once.
     AttentionTile tall = tile;
     tall.tiles = 2;
@@ -83,23 +82,25 @@ Status AttentionOp::prepare(const PrepareContext& context) {
   bool aligned = odd % 8 == 0;
   // Pairs of a result are stored at once.
   aligned = aligned && params_.y_batch % 2 == 0 && params_.y_head % 2 == 0 && params_.y_row % 2 == 0;
-  const int32_t head = params_.head_size == params_.value_size ? kernel_head(type_, params_.head_size) : 0;
   const int64_t heads = static_cast<int64_t>(params_.batch) * params_.heads;
   unsigned shared_bytes = 0;
   std::string_view module = "attention";
-  const bool tiled = type_ != DataType::kFloat && tensors_.mask == kNoTensor && params_.scale > 0 && aligned &&
-                     params_.head_size == params_.value_size && heads <= kMostHeads;
-  const AttentionTile tile = tiled ? choose_tile(params_, context.device->multiprocessors()) : AttentionTile();
+  aligned = aligned && params_.head_size == params_.value_size && heads <= kMostHeads;
+  const bool floats = type_ == DataType::kFloat, mask = tensors_.mask != kNoTensor;
+  const int32_t head = aligned && floats ? kernel_head(params_.head_size) : 0;
+  const AttentionTile tile = aligned && !floats && (mask || params_.scale > 0)
+                                 ? choose_tile(params_, mask, context.device->multiprocessors())
+                                 : AttentionTile();
   if (tile.head != 0) {
     module = "attention_tiles";
-    name_ =
-        format("attention_{}_{}_{}x{}x{}", kernel_type(type_), tile.head, tile.tiles, tile.query_warps, tile.key_warps);
+    name_ = format("attention_{}{}_{}_{}x{}x{}", mask ? "mask_" : "", kernel_type(type_), tile.head, tile.tiles,
+                   tile.query_warps, tile.key_warps);
     shared_bytes = static_cast<unsigned>(tile.shared_bytes());
     shape_ = {.grid_x = static_cast<unsigned>((params_.queries + tile.queries() - 1) / tile.queries()),
               .grid_y = static_cast<unsigned>(heads),
               .block_x = static_cast<unsigned>(tile.threads()),
               .shared_bytes = shared_bytes};
-  } else if (head != 0 && aligned && heads <= kMostHeads) {
+  } else if (head != 0) {
     // Few blocks of many queries would leave the device idle: then the warps of a block share the keys.
     const bool few = 3 * blocks_of(params_, 64) < context.device->multiprocessors() && head <= 64;
     const int key_warps = few ? 4 : 1, queries = few ? 16 : 64;
@@ -108,8 +109,7 @@ Status AttentionOp::prepare(const PrepareContext& context) {
                         buffers * queries * (keys * static_cast<int>(size) + 16);
     const int join = few ? key_warps * 16 * (head + 4) * 4 : 0;
     shared_bytes = static_cast<unsigned>(std::max(tensors, join));
-    const bool tf32 = type_ == DataType::kFloat && context.tf32;
-    name_ = format("attention_{}_{}_{}", tf32 ? "tf32" : kernel_type(type_), head, key_warps);
+    name_ = format("attention_{}_{}_{}", context.tf32 ? "tf32" : "f32", head, key_warps);
     shape_ = {.grid_x = static_cast<unsigned>((params_.queries + queries - 1) / queries),
               .grid_y = static_cast<unsigned>(heads),
               .block_x = kThreads,
@@ -136,9 +136,11 @@ AttentionParams AttentionOp::bound_params(const Addresses& addresses) const {
 
 Status AttentionOp::queue(const QueueContext& context) const {
   AttentionParams params = bound_params(context.addresses);
-  const auto vector = static_cast<int64_t>(16 / data_type_size(type_));
+  // 16 bytes of float32, or pairs of 16 bits.
+  const int64_t vector = type_ == DataType::kFloat ? 4 : 2;
+  const auto bytes = static_cast<uintptr_t>(vector) * data_type_size(type_);
   bool vectors =
-      params.mask_key == 1 && params.keys % vector == 0 && reinterpret_cast<uintptr_t>(params.mask) % 16 == 0;
+      params.mask_key == 1 && params.keys % vector == 0 && reinterpret_cast<uintptr_t>(params.mask) % bytes == 0;
   for (int64_t stride : {params.mask_batch, params.mask_head, params.mask_query})
     vectors = vectors && stride % vector == 0;
   params.mask_vectors = vectors ? 1 : 0;

@@ -1,5 +1,5 @@
-// softmax(Q K^T * scale) V of 16-bit heads without a mask, without the scores in memory: attention.cu computes the
-// other forms. Tensor cores make the scores of a block of keys while those of the block before become probabilities.
+// softmax(Q K^T * scale + mask) V of 16-bit heads, without the scores in memory. Tensor cores make the scores of a
+// block of keys while those of the block before become probabilities.
 #pragma once
 
 #include "ep/cuda/compute/kernel_params.h"
@@ -8,8 +8,8 @@
 
 namespace tenon::cuda::device {
 
-// The scale is positive. Rows are copied kBytes at a time, 16 or 8.
-template <typename T, int kHead, int kTiles, int kQueryWarps, int kKeyWarps, int kBytes>
+// Without a mask the scale is positive. Rows are copied kBytes at a time, 16 or 8.
+template <typename T, int kHead, int kTiles, int kQueryWarps, int kKeyWarps, int kBytes, bool kMask>
 struct TiledAttention {
   static constexpr AttentionTile kTile = {kHead, kTiles, kQueryWarps, kKeyWarps};
   static constexpr int kWarps = kTile.warps(), kThreads = kTile.threads(), kQueriesAWarp = kTile.queries_a_warp(),
@@ -116,6 +116,10 @@ struct TiledAttention {
     s.values_at = shared_v + warp_keys + lane % 16 * kRowBytes + lane / 16 * 16;
     s.last_values_at = shared_v + warp_keys + lane * kRowBytes + (kHead / 8 - 1) * 16;
     s.first_key = key_warp * kKeysAWarp + lane % 4 * 2;
+    if constexpr (kMask) s.mask = static_cast<const T*>(p.mask) + image * p.mask_batch + head * p.mask_head;
+    // What is added to the scores comes while other scores are made.
+    Masks even_masks, odd_masks;
+    s.load_masks(even_masks, p, 0);
     wait_for_copies<1>();
     __syncthreads();
 #pragma unroll
@@ -139,18 +143,24 @@ struct TiledAttention {
     int block = 0;
     for (; block + 1 < whole && block + 2 < blocks; block += 2) {
       begin_block(block, 0);
+      s.load_masks(odd_masks, p, block + 1);
       s.multiply_keys(odd, 1);
-      s.template add_block<false>(even, block, 0);
+      s.template add_block<false>(even, even_masks, block, 0);
       begin_block(block + 1, 1);
+      s.load_masks(even_masks, p, block + 2);
       s.multiply_keys(even, 0);
-      s.template add_block<false>(odd, block + 1, 1);
+      s.template add_block<false>(odd, odd_masks, block + 1, 1);
     }
 #pragma unroll 1
     for (; block < blocks; ++block) {
       const int buffer = block % 2;
       begin_block(block, buffer);
-      if (block + 1 < blocks) s.multiply_keys(odd, buffer ^ 1);
-      s.template add_block<true>(even, block, buffer);
+      if (block + 1 < blocks) {
+        s.load_masks(odd_masks, p, block + 1);
+        s.multiply_keys(odd, buffer ^ 1);
+      }
+      s.template add_block<true>(even, even_masks, block, buffer);
+      even_masks = odd_masks;
 #pragma unroll
       for (int m = 0; m < kTiles; ++m)
 #pragma unroll
@@ -190,6 +200,13 @@ struct TiledAttention {
 
   using Scores = float[kTiles][kKeysAWarp / 8][4];
 
+  // What is added to a warp's scores: the numbers of two neighbouring keys in a word.
+  struct MaskPairs {
+    uint32_t pair[kTiles][kKeysAWarp / 8][2];
+  };
+  struct NoMasks {};
+  using Masks = std::conditional_t<kMask, MaskPairs, NoMasks>;
+
   // A warp's queries and the sums that they have so far. Rows row (elements 0, 1) and row + 8 (2, 3) of each tile;
   // columns 2 * (lane % 4) + {0, 1} of each eight.
   struct State {
@@ -200,6 +217,7 @@ struct TiledAttention {
     int row, keys, before, first_key;
     uint32_t keys_at, values_at, last_values_at;
     bool causal;
+    const T* mask = nullptr;  // of the block's head
 
     __device__ __forceinline__ State() {
 #pragma unroll
@@ -227,9 +245,50 @@ struct TiledAttention {
         }
     }
 
-    template <bool kMasked>
-    __device__ __forceinline__ void add_block(Scores& score, int block, int buffer) {
-      if constexpr (kMasked) {
+    // Zeros where there is no key.
+    __device__ __forceinline__ void load_masks(Masks& to, const AttentionParams& p, int block) const {
+      if constexpr (kMask) {
+#pragma unroll
+        for (int m = 0; m < kTiles; ++m)
+#pragma unroll
+          for (int i = 0; i < 2; ++i) {
+            // Rows behind the last query have its mask: nobody stores them.
+            const T* const at = mask + min(row + m * 16 + i * 8, p.queries - 1) * p.mask_query;
+#pragma unroll
+            for (int n = 0; n < kKeysAWarp / 8; ++n) {
+              const int key = block * kKeys + first_key + n * 8;
+              uint32_t& pair = to.pair[m][n][i];
+              if (p.mask_vectors != 0) {
+                pair = key < p.keys ? *reinterpret_cast<const uint32_t*>(at + key) : 0;
+              } else {
+                const auto number = [&](int k) -> uint32_t {
+                  return k < p.keys ? *reinterpret_cast<const uint16_t*>(at + k * p.mask_key) : 0;
+                };
+                pair = number(key) | number(key + 1) << 16;
+              }
+            }
+          }
+      }
+    }
+
+    // kEdge: some queries do not see all keys of the block.
+    template <bool kEdge>
+    __device__ __forceinline__ void add_block(Scores& score, const Masks& masks, int block, int buffer) {
+      // Scores of a mask are powers of two from here on.
+      const float unit = kMask ? 1.0f : scale;
+      if constexpr (kMask) {
+#pragma unroll
+        for (int m = 0; m < kTiles; ++m)
+#pragma unroll
+          for (int n = 0; n < kKeysAWarp / 8; ++n)
+#pragma unroll
+            for (int i = 0; i < 2; ++i) {
+              const float2 pair = unpack_pair<T>(masks.pair[m][n][i]);
+              score[m][n][2 * i] = fmaf(score[m][n][2 * i], scale, scaled_mask<T>(pair.x));
+              score[m][n][2 * i + 1] = fmaf(score[m][n][2 * i + 1], scale, scaled_mask<T>(pair.y));
+            }
+      }
+      if constexpr (kEdge) {
 #pragma unroll
         for (int m = 0; m < kTiles; ++m)
 #pragma unroll
@@ -251,7 +310,7 @@ struct TiledAttention {
           for (int n = 1; n < kKeysAWarp / 8; ++n) top = fmaxf(top, fmaxf(score[m][n][2 * i], score[m][n][2 * i + 1]));
           top = fmaxf(top, __shfl_xor_sync(~0u, top, 1));
           top = fmaxf(top, __shfl_xor_sync(~0u, top, 2));
-          const float now = fmaxf(base[m][i], top * scale);
+          const float now = fmaxf(base[m][i], top * unit);
           subtracted[i] = now == -INFINITY ? 0.0f : now;  // nothing but masked keys so far
           factor[i] = power_of_two(base[m][i] - subtracted[i]);
           base[m][i] = now;
@@ -265,7 +324,7 @@ struct TiledAttention {
         for (int n = 0; n < kKeysAWarp / 8; ++n)
 #pragma unroll
           for (int i = 0; i < 4; ++i) {
-            score[m][n][i] = power_of_two(fmaf(score[m][n][i], scale, -subtracted[i / 2]));
+            score[m][n][i] = power_of_two(fmaf(score[m][n][i], unit, -subtracted[i / 2]));
             total[m][i / 2] += score[m][n][i];
           }
       }
