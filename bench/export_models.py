@@ -7,9 +7,9 @@ files of opset 18.
     export_models.py strip MODEL... --out OUT    # leaves large weights out: only their mean and deviation stay
     export_models.py fill MODEL... --out OUT     # random weights in place of those that were left out
 
-Models are resnet50, mobilenet_v2, bert_base and those of networks.py; `decoders` writes decoders in ONNX Runtime's own
-operators (decoder_model.py). Needs torch 2.11 to export, torchvision and transformers for the first three; numpy and onnx
-for the rest.
+Models are resnet50, mobilenet_v2, bert_base, those of networks.py, and timm.NAME, any image model of the package timm;
+`decoders` writes decoders in ONNX Runtime's own operators (decoder_model.py). Needs torch 2.11 to export, torchvision and
+transformers for the first three, timm for its own; numpy and onnx for the rest.
 """
 
 import argparse
@@ -66,6 +66,12 @@ def build(name, batch):
 
         model = getattr(torchvision.models, name)(weights=None).eval()
         return calibrate(model), (torch.randn(batch, 3, 224, 224),), ["image"]
+    if name.startswith("timm."):
+        import timm
+
+        model = timm.create_model(name.removeprefix("timm."), pretrained=False).eval()
+        inputs = (torch.randn(batch, *model.default_cfg["input_size"]),)
+        return calibrate(model, inputs) if has_batch_norms(model) else model, inputs, ["image"]
     if name != "bert_base":
         import networks
 

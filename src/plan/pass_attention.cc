@@ -5,7 +5,10 @@
 #include <utility>
 
 #include "ops/attention.h"
+#include "ops/gather.h"
+#include "ops/integer_inputs.h"
 #include "ops/matmul.h"
+#include "ops/slice.h"
 #include "ops/softmax.h"
 #include "ops/split.h"
 #include "ops/transpose.h"
@@ -16,9 +19,11 @@ namespace tenon {
 namespace {
 
 struct Heads {
-  ValueId projected = kNoValue;  // [B,T,H*D]
-  ValueId reshaped = kNoValue;   // [B,T,H,D]
+  ValueId projected = kNoValue;  // [B,T,parts*H*D]
+  ValueId reshaped = kNoValue;   // [B,T,H,D]; of several parts [B,T,parts,H,D]
   ValueId transposed = kNoValue;
+  // Which of the parts these heads are: a product makes queries, keys and values side by side.
+  int64_t part = 0, parts = 1;
 };
 
 // softmax(Q K^T * scale + mask) V, heads in dimension 1.
@@ -32,14 +37,78 @@ struct Pattern {
   bool guarded = false;  // the softmax is tenon.GuardedSoftmax
 };
 
+constexpr std::array<int64_t, 4> kHeadsFirst{0, 2, 1, 3}, kKeysLast{0, 2, 3, 1};
+
 bool has_perm(const Node& node, std::array<int64_t, 4> wanted) {
   const Result<std::vector<int64_t>> perm = read_perm(node, 4);
   return perm.ok() && std::equal(perm->begin(), perm->end(), wanted.begin(), wanted.end());
 }
 
+std::optional<int64_t> sliced_part(const Rewriter& rewriter, const Node& slice, ValueId& whole) {
+  const Value& x = rewriter.value(slice.inputs[0]);
+  if (!x.fully_known() || x.dims.size() != 5) return std::nullopt;
+  const Result<SliceDesc> desc = read_slice(slice, x.shape(), constant_integers(rewriter.graph(), slice));
+  if (!desc.ok()) return std::nullopt;
+  Shape one = x.shape();
+  one[0] = 1;
+  if (desc->output != one) return std::nullopt;
+  // A step backward may take the others from their end.
+  for (int axis = 1; axis < one.rank(); ++axis)
+    if (desc->ranges[axis].start != 0) return std::nullopt;
+  whole = slice.inputs[0];
+  return desc->ranges[0].start;
+}
+
+// Which part of dimension 0 of what `id` is taken from (`whole`); nullopt where it is none by itself.
+std::optional<int64_t> taken_part(const Rewriter& rewriter, ValueId id, ValueId& whole) {
+  const Node* taken = rewriter.producer(id);
+  if (!taken || !taken->domain.empty()) return std::nullopt;
+  if (taken->op_type == "Gather") {
+    const Result<int> axis = read_gather_axis(*taken, 5);
+    const ConstantRef& index = rewriter.constant(taken->inputs[1]);
+    if (!axis.ok() || *axis != 0 || !index || index->shape.rank() != 0) return std::nullopt;
+    whole = taken->inputs[0];
+    if (index->type == DataType::kInt32) return index->as<int32_t>()[0];
+    return index->type == DataType::kInt64 ? std::optional(index->as<int64_t>()[0]) : std::nullopt;
+  }
+  if (taken->op_type != "Squeeze" && taken->op_type != "Reshape") return std::nullopt;
+  const Node* split = rewriter.producer(taken->inputs[0]);
+  if (!split || !split->domain.empty()) return std::nullopt;
+  if (split->op_type == "Slice") return sliced_part(rewriter, *split, whole);
+  if (split->op_type != "Split") return std::nullopt;
+  const Result<int> axis = read_split_axis(*split, 5);
+  if (!axis.ok() || *axis != 0) return std::nullopt;
+  whole = split->inputs[0];
+  return std::find(split->outputs.begin(), split->outputs.end(), taken->inputs[0]) - split->outputs.begin();
+}
+
+// Heads [B,H,T,D] that are one part of Transpose(Reshape(x, [B,T,parts,H,D]), [2,0,3,1,4]).
+std::optional<Heads> match_part(const Rewriter& rewriter, ValueId id) {
+  ValueId whole = kNoValue;
+  const std::optional<int64_t> part = taken_part(rewriter, id, whole);
+  if (!part) return std::nullopt;
+  const Node* transpose = rewriter.made_by(whole, "Transpose");
+  if (!transpose) return std::nullopt;
+  const Result<std::vector<int64_t>> perm = read_perm(*transpose, 5);
+  if (!perm.ok() || *perm != std::vector<int64_t>{2, 0, 3, 1, 4}) return std::nullopt;
+  const Node* reshape = rewriter.made_by(transpose->inputs[0], "Reshape");
+  if (!reshape || !rewriter.value(transpose->inputs[0]).fully_known() || !rewriter.value(id).fully_known())
+    return std::nullopt;
+  const Shape all = rewriter.value(transpose->inputs[0]).shape();
+  if (all.rank() != 5 || rewriter.value(id).shape() != Shape{all[0], all[3], all[1], all[4]}) return std::nullopt;
+  const int64_t index = *part < 0 ? *part + all[2] : *part;
+  if (index < 0 || index >= all[2]) return std::nullopt;
+  return Heads{reshape->inputs[0], transpose->inputs[0], id, index, all[2]};
+}
+
 std::optional<Heads> match_heads(const Rewriter& rewriter, ValueId id, std::array<int64_t, 4> perm) {
+  if (perm == kHeadsFirst)
+    if (const std::optional<Heads> heads = match_part(rewriter, id)) return heads;
   const Node* transpose = rewriter.made_by(id, "Transpose");
-  if (!transpose || !has_perm(*transpose, perm)) return std::nullopt;
+  if (!transpose) return std::nullopt;
+  if (perm == kKeysLast && has_perm(*transpose, {0, 1, 3, 2}) && rewriter.read_once(id))
+    return match_part(rewriter, transpose->inputs[0]);
+  if (!has_perm(*transpose, perm)) return std::nullopt;
   const Node* reshape = rewriter.made_by(transpose->inputs[0], "Reshape");
   if (!reshape) return std::nullopt;
   return Heads{reshape->inputs[0], transpose->inputs[0], id};
@@ -73,7 +142,6 @@ std::optional<Pattern> match_pattern(const Rewriter& rewriter, const Node& node)
   const MatMulForm first = read_matmul_form(*scores);
   if (!first.is_bare()) return std::nullopt;
   found.scale = first.alpha;
-  constexpr std::array<int64_t, 4> kHeadsFirst{0, 2, 1, 3}, kKeysLast{0, 2, 3, 1};
   std::optional<Heads> q = match_heads(rewriter, scores->inputs[0], kHeadsFirst);
   std::optional<Heads> k = match_heads(rewriter, scores->inputs[1], first.trans_b ? kHeadsFirst : kKeysLast);
   std::optional<Heads> v = match_heads(rewriter, node.inputs[1], kHeadsFirst);
@@ -128,6 +196,7 @@ Result<ConstantRef> join_biases(const std::array<const Node*, 3>& nodes, const R
 Status pack(Rewriter& rewriter, const Pattern& pattern) {
   const std::array<ValueId, 3> outputs{pattern.q.projected, pattern.k.projected, pattern.v.projected};
   std::array<const Node*, 3> nodes{};
+  if (pattern.q.parts != 1 || pattern.k.parts != 1 || pattern.v.parts != 1) return {};
   for (size_t i = 0; i < 3; ++i) {
     nodes[i] = projection(rewriter, outputs[i]);
     if (!nodes[i] || nodes[i]->inputs[0] != nodes[0]->inputs[0]) return {};
@@ -169,17 +238,23 @@ Status pack(Rewriter& rewriter, const Pattern& pattern) {
   return {};
 }
 
-// The Split whose three equal outputs, each read once, are Q, K and V.
-const Node* packed_source(const Rewriter& rewriter, const Pattern& pattern) {
+// What has Q, K and V side by side: the product itself, or what a Split divides into three equal parts that nobody
+// else reads.
+ValueId packed_source(const Rewriter& rewriter, const Pattern& pattern) {
+  if (pattern.q.parts == 3) {
+    const bool in_order = pattern.q.part == 0 && pattern.k.part == 1 && pattern.v.part == 2;
+    const bool together = pattern.k.reshaped == pattern.q.reshaped && pattern.v.reshaped == pattern.q.reshaped;
+    return in_order && together ? pattern.q.projected : kNoValue;
+  }
   const Node* split = rewriter.producer(pattern.q.projected);
-  if (!split || split->op_type != "Split" || !split->domain.empty() || split->outputs.size() != 3) return nullptr;
+  if (!split || split->op_type != "Split" || !split->domain.empty() || split->outputs.size() != 3) return kNoValue;
   const std::array<ValueId, 3> wanted{pattern.q.projected, pattern.k.projected, pattern.v.projected};
-  if (!std::equal(wanted.begin(), wanted.end(), split->outputs.begin())) return nullptr;
+  if (!std::equal(wanted.begin(), wanted.end(), split->outputs.begin())) return kNoValue;
   const Result<int> axis = read_split_axis(*split, 3);
-  if (!axis.ok() || *axis != 2) return nullptr;
+  if (!axis.ok() || *axis != 2) return kNoValue;
   for (ValueId id : wanted)
-    if (!rewriter.read_once(id) || rewriter.value(id).shape() != rewriter.value(wanted[0]).shape()) return nullptr;
-  return split;
+    if (!rewriter.read_once(id) || rewriter.value(id).shape() != rewriter.value(wanted[0]).shape()) return kNoValue;
+  return split->inputs[0];
 }
 
 bool known_rank(const Rewriter& rewriter, ValueId id, size_t rank) {
@@ -188,10 +263,57 @@ bool known_rank(const Rewriter& rewriter, ValueId id, size_t rank) {
 
 // The heads are exactly the pieces of the projected rows, and nobody else reads the steps between.
 bool heads_fit(const Rewriter& rewriter, const Heads& heads, int64_t count) {
-  if (!known_rank(rewriter, heads.projected, 3) || !known_rank(rewriter, heads.reshaped, 4)) return false;
-  if (!rewriter.read_once(heads.reshaped) || !rewriter.read_once(heads.transposed)) return false;
+  if (!rewriter.is_float(heads.projected) || !rewriter.value(heads.projected).fully_known()) return false;
+  if (!known_rank(rewriter, heads.reshaped, heads.parts == 1 ? 4 : 5)) return false;
+  // The other parts are read too.
+  if ((heads.parts == 1 && !rewriter.read_once(heads.reshaped)) || !rewriter.read_once(heads.transposed)) return false;
   const Shape rows = rewriter.value(heads.projected).shape(), split = rewriter.value(heads.reshaped).shape();
-  return rows[0] == split[0] && rows[1] == split[1] && split[2] == count && rows[2] == count * split[3];
+  return rows.rank() > 0 && rows.element_count() == split.element_count() && split[split.rank() - 2] == count &&
+         rows[rows.rank() - 1] == heads.parts * count * split[split.rank() - 1];
+}
+
+// [B,T,H*D] of heads that fit.
+Shape rows_of(const Rewriter& rewriter, const Heads& heads) {
+  const Shape split = rewriter.value(heads.reshaped).shape();
+  return Shape{split[0], split[1], split[split.rank() - 2] * split[split.rank() - 1]};
+}
+
+// `id` with `shape`: itself, or a Reshape before node `here`.
+ValueId with_shape(Rewriter& rewriter, NodeId here, ValueId id, const Shape& shape) {
+  if (rewriter.value(id).shape() == shape) return id;
+  Value value = rewriter.value(id);
+  value.name += ":rows";
+  value.set_shape(shape);
+  const std::string name = value.name;
+  const ValueId made = rewriter.add_value(std::move(value));
+  const ValueId sizes = rewriter.add_constant(name + ":shape", make_int64_constant(shape.dims()));
+  rewriter.insert_before(here, make_node("Reshape", 13, name, {id, sizes}, {made}));
+  return made;
+}
+
+// The value that has `heads` as its rows; one part of several becomes a value before node `here`, once.
+ValueId rows_value(Rewriter& rewriter, NodeId here, const Heads& heads,
+                   std::vector<std::pair<ValueId, std::vector<ValueId>>>& divided) {
+  const Shape shape = rows_of(rewriter, heads);
+  if (heads.parts == 1) return with_shape(rewriter, here, heads.projected, shape);
+  for (const auto& [reshaped, values] : divided)
+    if (reshaped == heads.reshaped) return values[heads.part];
+  const std::string name = rewriter.value(heads.projected).name + ":parts";
+  std::vector<ValueId> parts;
+  for (int64_t i = 0; i < heads.parts; ++i) {
+    Value part = rewriter.value(heads.projected);
+    part.name = name + std::to_string(i);
+    part.set_shape(shape);
+    parts.push_back(rewriter.add_value(std::move(part)));
+  }
+  const std::vector<int64_t> sizes(heads.parts, shape[2]);
+  const ValueId whole = with_shape(rewriter, here, heads.projected, Shape{shape[0], shape[1], heads.parts * shape[2]});
+  Node split =
+      make_node("Split", 13, name, {whole, rewriter.add_constant(name + ":sizes", make_int64_constant(sizes))}, parts);
+  split.set_int("axis", 2);
+  rewriter.insert_before(here, std::move(split));
+  divided.emplace_back(heads.reshaped, parts);
+  return parts[heads.part];
 }
 
 bool mask_fits(const Rewriter& rewriter, ValueId mask, const Shape& scores) {
@@ -235,28 +357,46 @@ Status pass_attention(Graph& graph, const PassOptions&) {
     if (!product || !rewriter.read_once(context)) continue;
     std::optional<Pattern> pattern = match_pattern(rewriter, *product);
     if (!pattern) continue;
-    if (!known_rank(rewriter, pattern->q.reshaped, 4) || !known_rank(rewriter, last.outputs[0], 3)) continue;
-    const int64_t heads = rewriter.value(pattern->q.reshaped).shape()[2];
+    if (!rewriter.value(pattern->q.reshaped).fully_known() || !rewriter.value(last.outputs[0]).fully_known()) continue;
+    const Shape reshaped = rewriter.value(pattern->q.reshaped).shape();
+    if (reshaped.rank() < 4) continue;
+    const int64_t heads = reshaped[reshaped.rank() - 2];
     if (!heads_fit(rewriter, pattern->q, heads) || !heads_fit(rewriter, pattern->k, heads) ||
         !heads_fit(rewriter, pattern->v, heads))
       continue;
     const bool read_elsewhere = !rewriter.read_once(pattern->product) || !rewriter.read_once(pattern->softmax) ||
                                 (pattern->masked != kNoValue && !rewriter.read_once(pattern->masked));
     if (read_elsewhere) continue;
-    const Shape q = rewriter.value(pattern->q.projected).shape(), k = rewriter.value(pattern->k.projected).shape(),
-                v = rewriter.value(pattern->v.projected).shape();
+    const Shape q = rows_of(rewriter, pattern->q), k = rows_of(rewriter, pattern->k), v = rows_of(rewriter, pattern->v);
     if (q[0] != k[0] || q[0] != v[0] || k[1] != v[1] || q[2] != k[2]) continue;
-    if (rewriter.value(last.outputs[0]).shape() != Shape{q[0], q[1], v[2]}) continue;
     if (!mask_fits(rewriter, pattern->mask, Shape{q[0], heads, q[1], k[1]})) continue;
-    Node fused = make_internal("Attention", last.name,
-                               {pattern->q.projected, pattern->k.projected, pattern->v.projected}, last.outputs);
-    if (const Node* split = packed_source(rewriter, *pattern)) {
+    const Shape made{q[0], q[1], v[2]}, wanted = rewriter.value(last.outputs[0]).shape();
+    Node fused = make_internal("Attention", last.name, {}, last.outputs);
+    if (const ValueId packed = packed_source(rewriter, *pattern); packed != kNoValue) {
       fused.op_type = "PackedAttention";
-      fused.inputs = {split->inputs[0]};
+      fused.inputs = {with_shape(rewriter, i, packed, Shape{q[0], q[1], 3 * q[2]})};
+    } else {
+      std::vector<std::pair<ValueId, std::vector<ValueId>>> divided;
+      for (const Heads& part : {pattern->q, pattern->k, pattern->v})
+        fused.inputs.push_back(rows_value(rewriter, i, part, divided));
     }
     if (pattern->mask != kNoValue) fused.inputs.push_back(pattern->mask);
     write_attention(heads, pattern->scale, pattern->guarded, fused);
-    rewriter.replace(i, std::move(fused));
+    if (made == wanted) {
+      rewriter.replace(i, std::move(fused));
+      continue;
+    }
+    Value rows = rewriter.value(last.outputs[0]);
+    rows.name += ":rows";
+    rows.set_shape(made);
+    Node reshape = last;
+    reshape.inputs = {
+        rewriter.add_value(std::move(rows)),
+        rewriter.add_constant(rewriter.value(last.outputs[0]).name + ":shape", make_int64_constant(wanted.dims()))};
+    reshape.attributes.clear();
+    fused.outputs = {reshape.inputs[0]};
+    rewriter.insert_before(i, std::move(fused));
+    rewriter.replace(i, std::move(reshape));
   }
   rewriter.finish();
   return {};

@@ -1,7 +1,8 @@
 // Brings what exporters write around attention into the form that pass_attention.cc finds: factors on queries and keys,
-// heads in the batch, masks that repeat for every query, and NaN that becomes 0 after the softmax.
+// heads in the batch, masks that repeat for every query, those of windows, and NaN that becomes 0 after the softmax.
 #include <algorithm>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "ops/matmul.h"
@@ -52,14 +53,25 @@ bool transpose_of_heads(Rewriter& rewriter, NodeId here) {
   const Value &x = rewriter.value(inner->inputs[0]), &y = rewriter.value(node.outputs[0]);
   const Value& middle = rewriter.value(transpose->inputs[0]);
   if (!x.fully_known() || !y.fully_known() || !middle.fully_known()) return false;
-  const Shape from = x.shape(), to = y.shape(), between = middle.shape();
-  if (from.rank() != 4 || to.rank() != 4 || between.rank() != 3) return false;
-  if (between != Shape{from[0] * from[1], from[2], from[3]} || to != Shape{from[0], from[1], from[3], from[2]})
-    return false;
+  const Shape to = y.shape(), between = middle.shape();
+  if (to.rank() != 4 || between.rank() != 3) return false;
+  const Shape heads{to[0], to[1], to[3], to[2]};
+  // One part of several may still have the dimension that they lie along.
+  const bool is_part = x.shape() == Shape{1, heads[0], heads[1], heads[2], heads[3]};
+  if ((!is_part && x.shape() != heads) || between != Shape{heads[0] * heads[1], heads[2], heads[3]}) return false;
   Node turned = make_node("Transpose", 13, node.name, {inner->inputs[0]}, node.outputs);
+  if (is_part) {
+    Value part = x;
+    part.name = node.name + ":heads";
+    part.set_shape(heads);
+    const ValueId shape = rewriter.add_constant(part.name + ":shape", make_int64_constant(heads.dims()));
+    turned.inputs = {rewriter.add_value(std::move(part))};
+    rewriter.insert_before(
+        here, make_node("Reshape", 13, node.name + ":heads", {inner->inputs[0], shape}, {turned.inputs[0]}));
+  }
   std::vector<int64_t> order = {0, 1, 3, 2};
-  if (const Node* before = rewriter.made_by(inner->inputs[0], "Transpose");
-      before && rewriter.read_once(inner->inputs[0])) {
+  if (const Node* before = rewriter.made_by(turned.inputs[0], "Transpose");
+      before && rewriter.read_once(turned.inputs[0])) {
     if (const Result<std::vector<int64_t>> first = read_perm(*before, 4); first.ok()) {
       order = {(*first)[0], (*first)[1], (*first)[3], (*first)[2]};
       turned.inputs = before->inputs;
@@ -106,6 +118,49 @@ bool narrow_mask(Rewriter& rewriter, NodeId here) {
   return true;
 }
 
+// `values` `count` times, one after the other.
+Result<ConstantRef> repeated(std::span<const float> values, const Shape& shape, int64_t count) {
+  std::byte* data = nullptr;
+  TENON_TRY_ASSIGN(ConstantRef result, make_constant(DataType::kFloat, shape, &data));
+  auto* to = reinterpret_cast<float*>(data);
+  for (int64_t i = 0; i < count; ++i) to = std::copy(values.begin(), values.end(), to);
+  return result;
+}
+
+// Reshape(Reshape(x, [B,W,H,T,S]) + mask, [B*W,H,T,S]) with a constant mask [W,1,T,S]: the windows of B images, each
+// with its mask. It becomes x + mask, repeated for the images.
+Result<bool> mask_of_windows(Rewriter& rewriter, NodeId here) {
+  if (rewriter.node(here).op_type != "Reshape") return false;
+  const Node node = rewriter.node(here);
+  const Node* add = node.domain.empty() ? rewriter.made_by(node.inputs[0], "Add") : nullptr;
+  if (!add || !rewriter.read_once(node.inputs[0])) return false;
+  const auto parts = split_operands(*add, [&](ValueId mask, ValueId scores) {
+    return rewriter.constant(mask) && rewriter.is_float(mask) && rewriter.made_by(scores, "Reshape") &&
+           rewriter.read_once(scores);
+  });
+  if (!parts) return false;
+  const ValueId x = rewriter.made_by(parts->second, "Reshape")->inputs[0];
+  if (!rewriter.is_float(x) || !rewriter.value(x).fully_known() || !rewriter.value(parts->second).fully_known() ||
+      !rewriter.same_shape(x, node.outputs[0]))
+    return false;
+  const ConstantRef mask = rewriter.constant(parts->first);
+  const Shape windows = rewriter.value(parts->second).shape(), flat = rewriter.value(x).shape(), of = mask->shape;
+  if (windows.rank() != 5 || flat.rank() != 4 || of.rank() > 5 || of.rank() < 4) return false;
+  if (flat != Shape{windows[0] * windows[1], windows[2], windows[3], windows[4]}) return false;
+  const int first = of.rank() - 4;
+  if ((first == 1 && of[0] != 1) || of[first] != windows[1]) return false;
+  for (int i = 1; i < 4; ++i)
+    if (of[first + i] != 1 && of[first + i] != windows[1 + i]) return false;
+  const Shape all{windows[0] * windows[1], of[first + 1], of[first + 2], of[first + 3]};
+  if (!rewriter.may_make(windows[0] * mask->size_bytes)) return false;
+  TENON_TRY_ASSIGN(ConstantRef of_all, repeated(mask->as<float>(), all, windows[0]));
+  Node sum = make_node("Add", add->since_version, add->name,
+                       {x, rewriter.add_constant(rewriter.value(parts->first).name + ":windows", std::move(of_all))},
+                       node.outputs);
+  rewriter.replace(here, std::move(sum));
+  return true;
+}
+
 }  // namespace
 
 bool hoist_factors(Rewriter& rewriter, NodeId here, bool of_weights) {
@@ -144,8 +199,9 @@ Status pass_attention_forms(Graph& graph, const PassOptions&) {
   Rewriter rewriter(graph);
   for (NodeId i : rewriter.ids()) {
     if (rewriter.erased(i)) continue;
-    (void)(guarded_softmax(rewriter, i) || hoist_factors(rewriter, i, false) || transpose_of_heads(rewriter, i) ||
-           narrow_mask(rewriter, i));
+    TENON_TRY_ASSIGN(const bool of_windows, mask_of_windows(rewriter, i));
+    (void)(of_windows || guarded_softmax(rewriter, i) || hoist_factors(rewriter, i, false) ||
+           transpose_of_heads(rewriter, i) || narrow_mask(rewriter, i));
   }
   rewriter.finish();
   return {};

@@ -268,6 +268,81 @@ TEST(Fusion, AttentionWithOneProductForQueriesKeysAndValues) {
 
 // As torch.onnx exports scaled_dot_product_attention: queries and keys have the root of the scale each, the keys are
 // turned with the heads in the batch, and a query whose keys are all masked gives zeros.
+// One part of [parts,B,H,T,D], taken as exporters do: by an index, a slice, or a division into all.
+enum class Taken { kByIndex, kBySlice, kBySplit };
+std::vector<ValueId> take_parts(GraphMaker& m, ValueId all, int64_t parts, Taken taken) {
+  std::vector<ValueId> result;
+  if (taken == Taken::kBySplit) {
+    m.node("Split", {all, m.ints(std::vector<int64_t>(parts, 1))}, parts);
+    m.set("axis", int64_t{0});
+    for (int64_t i = 0; i < parts; ++i) result.push_back(m.output_of_last(i));
+  }
+  for (int64_t i = 0; i < parts; ++i) {
+    if (taken == Taken::kByIndex) {
+      result.push_back(m.node("Gather", {all, m.ints({i - parts}, true)}));
+      continue;
+    }
+    const ValueId one =
+        taken == Taken::kBySplit ? result[i] : m.node("Slice", {all, m.ints({i}), m.ints({i + 1}), m.ints({0})});
+    const ValueId part = m.node("Squeeze", {one, m.ints({0})});
+    if (taken == Taken::kBySplit)
+      result[i] = part;
+    else
+      result.push_back(part);
+  }
+  return result;
+}
+
+ValueId heads_of_parts(GraphMaker& m, ValueId rows, int64_t batch, int64_t parts) {
+  const ValueId apart = m.node("Reshape", {rows, m.ints({batch, -1, parts, 3, 4})});
+  const ValueId turned = m.node("Transpose", {apart});
+  m.set("perm", {2, 0, 3, 1, 4});
+  return turned;
+}
+
+// Queries, keys and values are parts of one product over the pixels of windows; a mask for each window.
+TEST(Fusion, AttentionInWindowsOverPartsOfOneProduct) {
+  for (const Taken taken : {Taken::kByIndex, Taken::kBySlice, Taken::kBySplit}) {
+    GraphMaker m;
+    const ValueId x = m.input("x", {"4", "2", "2", "8"});
+    const ValueId rows = m.node("MatMul", {x, m.weights("w", {8, 36})});
+    const std::vector<ValueId> parts = take_parts(m, heads_of_parts(m, rows, 4, 3), 3, taken);
+    const ValueId keys = m.node("Transpose", {parts[1]});
+    m.set("perm", {0, 1, 3, 2});
+    ValueId scores = m.node("MatMul", {m.node("Mul", {parts[0], m.number(0.5f)}), keys});
+    scores = m.node("Add", {scores, m.weights("positions", {1, 3, 4, 4})});
+    scores = m.node("Reshape", {scores, m.ints({2, 2, 3, 4, 4})});
+    scores = m.node("Add", {scores, m.weights("windows", {1, 2, 1, 4, 4})});
+    scores = m.node("Reshape", {scores, m.ints({-1, 3, 4, 4})});
+    const ValueId weights = m.node("Softmax", {scores});
+    m.set("axis", int64_t{-1});
+    const ValueId y = m.node("Transpose", {m.node("MatMul", {weights, parts[2]})});
+    m.set("perm", {0, 2, 1, 3});
+    m.output(m.node("Reshape", {y, m.ints({4, 2, 2, 12})}));
+    expect_golden("attention_windows_" + std::to_string(static_cast<int>(taken)), m);
+  }
+}
+
+// Keys and values are parts of a product of other rows, and the heads of the keys go through a batch.
+TEST(Fusion, AttentionOverPartsOfAnotherProduct) {
+  GraphMaker m;
+  const ValueId x = m.input("x", {"2", "T", "8"}), other = m.input("other", {"2", "5", "8"});
+  const ValueId q = m.node(
+      "Transpose", {m.node("Reshape", {m.node("MatMul", {x, m.weights("wq", {8, 12})}), m.ints({2, -1, 3, 4})})});
+  m.set("perm", {0, 2, 1, 3});
+  const ValueId rows = m.node("MatMul", {other, m.weights("wkv", {8, 24})});
+  const std::vector<ValueId> parts = take_parts(m, heads_of_parts(m, rows, 2, 2), 2, Taken::kBySlice);
+  ValueId keys = m.node("Transpose", {m.node("Reshape", {parts[0], m.ints({-1, 5, 4})})});
+  m.set("perm", {0, 2, 1});
+  keys = m.node("Reshape", {keys, m.ints({2, 3, 4, 5})});
+  const ValueId weights = m.node("Softmax", {m.node("MatMul", {q, keys})});
+  m.set("axis", int64_t{-1});
+  const ValueId y = m.node("Transpose", {m.node("MatMul", {weights, parts[1]})});
+  m.set("perm", {0, 2, 1, 3});
+  m.output(m.node("Reshape", {y, m.ints({2, -1, 12})}));
+  expect_golden("attention_parts", m, 7);
+}
+
 TEST(Fusion, AttentionWhoseMaskedQueriesGiveZeros) {
   GraphMaker m;
   const ValueId x = m.input("x", {"B", "T", "12"}), mask = m.input("mask", {"B", "1", "T", "T"});
