@@ -8,8 +8,11 @@
 
 #include "ep/cuda/compute/lowering.h"
 #include "ops/attributes.h"
+#include "ops/concat.h"
 #include "ops/gather.h"
+#include "ops/integer_inputs.h"
 #include "ops/matmul.h"
+#include "ops/slice.h"
 #include "ops/softmax.h"
 #include "ops/unary.h"
 #include "plan/pass_rewriter.h"
@@ -503,6 +506,46 @@ bool flat_gather(Rewriter& rewriter, NodeId here) {
   return true;
 }
 
+// Where a slice of `x` along `axis` alone begins, and its end; nullopt for any other node.
+std::optional<std::pair<int64_t, int64_t>> range_along(const Rewriter& rewriter, const Node* slice, const Shape& x,
+                                                       int axis) {
+  if (slice == nullptr) return std::nullopt;
+  const Result<SliceDesc> desc = read_slice(*slice, x, constant_integers(rewriter.graph(), *slice));
+  if (!desc.ok()) return std::nullopt;
+  for (int i = 0; i < x.rank(); ++i) {
+    const SliceRange& range = desc->ranges[i];
+    if (range.step != 1 || (i != axis && range.count != x[i])) return std::nullopt;
+  }
+  return std::pair(desc->ranges[axis].start, desc->ranges[axis].start + desc->ranges[axis].count);
+}
+
+// Concat(Slice(x, from k on), Slice(x, up to k)), a roll of windows: one Gather.
+bool roll_of_slices(Rewriter& rewriter, NodeId here) {
+  const Node node = rewriter.node(here);
+  if (node.op_type != "Concat" || !node.domain.empty() || node.inputs.size() != 2) return false;
+  const Node *const behind = rewriter.made_by(node.inputs[0], "Slice"), *const before =
+                                                                            rewriter.made_by(node.inputs[1], "Slice");
+  if (behind == nullptr || before == nullptr || behind->inputs[0] != before->inputs[0]) return false;
+  if (!rewriter.read_once(node.inputs[0]) || !rewriter.read_once(node.inputs[1])) return false;
+  const Value& x = rewriter.value(behind->inputs[0]);
+  if (!x.fully_known()) return false;
+  const Shape shape = x.shape();
+  const Result<int> axis = read_concat_axis(node, shape.rank());
+  if (!axis.ok()) return false;
+  const auto last = range_along(rewriter, behind, shape, *axis), first = range_along(rewriter, before, shape, *axis);
+  if (!last || !first || first->first != 0 || first->second != last->first || last->second != shape[*axis])
+    return false;
+  std::vector<int64_t> places(shape[*axis]);
+  std::iota(places.begin(), places.end(), int64_t{0});
+  std::rotate(places.begin(), places.begin() + last->first, places.end());
+  const std::string name = rewriter.value(node.outputs[0]).name + ":places";
+  Node roll = make_node("Gather", 13, node.name,
+                        {behind->inputs[0], rewriter.add_constant(name, make_int64_constant(places))}, node.outputs);
+  roll.set_int("axis", *axis);
+  rewriter.replace(here, std::move(roll));
+  return true;
+}
+
 }  // namespace
 
 void split_skips(Graph& graph) {
@@ -580,7 +623,7 @@ void join_images(Graph& graph) {
   for (NodeId i : rewriter.ids())
     if (!rewriter.erased(i))
       (void)(group_norm_of_reshapes(rewriter, i) || scale_into_group_norm(rewriter, i) ||
-             residual_through_transpose(rewriter, i));
+             residual_through_transpose(rewriter, i) || roll_of_slices(rewriter, i));
   rewriter.finish();
 }
 

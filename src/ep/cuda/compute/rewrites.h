@@ -13,8 +13,8 @@ Status run_rewrites(Graph& graph);
 // kUndefined where it is their own.
 void join_scales(Graph& graph, DataType half);
 
-// After the plan passes, which find the shapes that sizes were computed for: group normalisations once more, and sums
-// of images with transposed products.
+// After the plan passes, which find the shapes that sizes were computed for: group normalisations once more, sums of
+// images with transposed products, and rolls.
 void join_images(Graph& graph);
 
 // After the plan passes: norms by the root mean square leave the addition before them to the product that it follows

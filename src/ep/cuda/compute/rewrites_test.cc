@@ -91,6 +91,28 @@ TEST(Rewrites, SmallFactorsDoNotScaleHalves) {
   EXPECT_THAT(scaled_product(DataType::kFloat16, 1e-6F), ElementsAre("product", "Mul"));
 }
 
+// The operators of a Concat of a slice from `begin` to the end and one up to `end`.
+std::vector<std::string> joined_slices(int64_t begin, int64_t end) {
+  plan_testing::GraphBuilder builder;
+  const ValueId x = builder.input("x", {{2, {}}, {10, {}}, {3, {}}});
+  const auto slice = [&](int64_t from, int64_t to, const std::string& name) {
+    const auto bound = [&](const char* what, int64_t value) {
+      return builder.graph.add_constant(name + what, make_int64_constant(std::vector<int64_t>{value}));
+    };
+    return builder.node("Slice", {x, bound("from", from), bound("to", to), bound("axis", 1)}, name);
+  };
+  const ValueId behind = slice(begin, 1000, "behind"), before = slice(0, end, "before");
+  builder.output(builder.node("Concat", {behind, before}, "y"));
+  builder.last().set_int("axis", 1);
+  return words_of(builder, {{2, 10, 3}});
+}
+
+TEST(Rewrites, ARollIsOneGather) {
+  EXPECT_THAT(joined_slices(4, 4), ElementsAre("Gather"));
+  EXPECT_THAT(joined_slices(-2, -2), ElementsAre("Gather"));
+  EXPECT_THAT(joined_slices(4, 5), ElementsAre("Slice", "Slice", "concat"));
+}
+
 // A block of ConvNeXt: rows of pixels through a product and back, beside the image itself.
 TEST(Rewrites, AProductOfPixelsAddsTheImage) {
   plan_testing::GraphBuilder builder;
