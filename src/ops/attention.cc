@@ -15,6 +15,10 @@ using infer::text;
 
 bool is_packed(const Node& node) { return node.op_type == "PackedAttention"; }
 
+// The elements of a query where each head of QKV has its query, key and value one after the other; nullopt where all
+// queries come first, then all keys.
+std::optional<int64_t> packed_depth(const Node& node) { return Attributes(node).find_integer("depth"); }
+
 Result<int64_t> read_heads(const Node& node) {
   const std::optional<int64_t> heads = Attributes(node).find_integer("num_heads");
   TENON_INVALID_IF(!heads || *heads < 1, "Attribute \"num_heads\" ({}) has to be positive.", heads.value_or(0));
@@ -33,7 +37,12 @@ Result<Dims> attention_dims(const Node& node, const InputDims& inputs, int64_t h
   if (is_packed(node)) {
     TENON_INVALID_IF(q.size() != 3, "PackedAttention takes QKV of 3 dimensions, not {}.", text(q));
     Dims y = q;
-    if (y[2].known()) {
+    if (const std::optional<int64_t> depth = packed_depth(node); y[2].known() && depth) {
+      TENON_INVALID_IF(*depth < 1 || y[2].value % heads != 0 || y[2].value / heads / 2 < *depth,
+                       "QKV {} does not divide into {} heads with queries and keys of {} elements.", text(q), heads,
+                       *depth);
+      y[2].value -= 2 * heads * *depth;
+    } else if (y[2].known()) {
       TENON_INVALID_IF(y[2].value % 3 != 0 || y[2].value / 3 % heads != 0,
                        "QKV {} does not divide into 3 times {} heads.", text(q), heads);
       y[2].value /= 3;
@@ -82,6 +91,10 @@ Result<AttentionDesc> read_attention(const Node& node, const InputShapes& shapes
     desc.depth = desc.value_depth;
     desc.k_offset = desc.y[2];
     desc.v_offset = 2 * desc.y[2];
+    if (const std::optional<int64_t> depth = packed_depth(node)) {
+      desc.depth = desc.k_offset = *depth;
+      desc.v_offset = 2 * *depth;
+    }
   } else {
     desc.keys = (*shapes.find(1))[1];
     desc.depth = q[2] / desc.heads;
@@ -90,6 +103,7 @@ Result<AttentionDesc> read_attention(const Node& node, const InputShapes& shapes
   desc.q_at = {q[2] * desc.queries, desc.depth, q[2]};
   desc.k_at = {q[2] * desc.keys, desc.depth, q[2]};
   desc.v_at = {v_row * desc.keys, desc.value_depth, v_row};
+  if (packed && packed_depth(node)) desc.q_at.head = desc.k_at.head = desc.v_at.head = q[2] / desc.heads;
   desc.y_at = {desc.y[2] * desc.queries, desc.value_depth, desc.y[2]};
   desc.mask_keys = desc.keys;
   const size_t mask_input = packed ? 1 : 3;

@@ -20,6 +20,8 @@ constexpr SchemaAttribute kMatMul[] = {{"trans_b", kInt, false, "0"}, {"alpha", 
 constexpr SchemaAttribute kQuantizedMatMul[] = {{"trans_b", kInt, false, "0"}, {"factor", kFloat, false, "1"}};
 constexpr SchemaAttribute kAttention[] = {
     {"num_heads", kInt, true}, {"scale", kFloat, true}, {"guarded", kInt, false, "0"}};
+constexpr SchemaAttribute kPackedAttention[] = {
+    {"num_heads", kInt, true}, {"scale", kFloat, true}, {"guarded", kInt, false, "0"}, {"depth", kInt, false}};
 constexpr SchemaAttribute kCacheUpdate[] = {{"kv_num_heads", kInt, false}};
 constexpr SchemaAttribute kLayerNorm[] = {{"subtract_mean", kInt, false, "1"}};
 constexpr SchemaAttribute kReorder[] = {{"to", kString, true}};
@@ -49,7 +51,7 @@ constexpr InternalOperator kOperators[] = {
     {"LookupBytes", {}, false, {}},
     {"LookupOrDefault", {}, false, {}},
     {"MatMul", {}, true, kMatMul},
-    {"PackedAttention", {}, false, kAttention},
+    {"PackedAttention", {}, false, kPackedAttention},
     {"QuantizedConv", "Conv", true, {}},
     {"QuantizedMatMul", {}, true, kQuantizedMatMul},
     {"QuantizedSoftmax", {}, false, {}},

@@ -24,6 +24,9 @@ struct Heads {
   ValueId transposed = kNoValue;
   // Which of the parts these heads are: a product makes queries, keys and values side by side.
   int64_t part = 0, parts = 1;
+  // Or each head [B,T,H,W] of the product has its query, key and value, of which these are `depth` elements from
+  // `column` on; -1: they are whole heads.
+  int64_t column = -1, depth = 0;
 };
 
 // softmax(Q K^T * scale + mask) V, heads in dimension 1.
@@ -101,7 +104,68 @@ std::optional<Heads> match_part(const Rewriter& rewriter, ValueId id) {
   return Heads{reshape->inputs[0], transpose->inputs[0], id, index, all[2]};
 }
 
+// Elements along the last of four dimensions, from `first` on, that `id` is of `whole`.
+struct Columns {
+  ValueId whole = kNoValue;
+  int64_t first = 0;
+};
+std::optional<Columns> taken_columns(const Rewriter& rewriter, ValueId id) {
+  const Node* taken = rewriter.producer(id);
+  if (!taken || !taken->domain.empty() || (taken->op_type != "Split" && taken->op_type != "Slice")) return std::nullopt;
+  const Value& x = rewriter.value(taken->inputs[0]);
+  if (!rewriter.read_once(id) || !x.fully_known() || x.dims.size() != 4) return std::nullopt;
+  Columns columns{.whole = taken->inputs[0]};
+  if (taken->op_type == "Split") {
+    const Result<int> axis = read_split_axis(*taken, 4);
+    if (!axis.ok() || *axis != 3) return std::nullopt;
+    for (ValueId part : taken->outputs) {
+      if (part == id) return columns;
+      if (part == kNoValue || !rewriter.value(part).fully_known()) return std::nullopt;
+      columns.first += rewriter.value(part).shape()[3];
+    }
+    return std::nullopt;
+  }
+  const Result<SliceDesc> desc = read_slice(*taken, x.shape(), constant_integers(rewriter.graph(), *taken));
+  if (!desc.ok()) return std::nullopt;
+  for (int axis = 0; axis < 4; ++axis) {
+    const SliceRange& range = desc->ranges[axis];
+    if (range.step != 1 || (axis < 3 && range.count != x.shape()[axis])) return std::nullopt;
+  }
+  columns.first = desc->ranges[3].start;
+  return columns;
+}
+
+// Columns of each head: before or behind the Transpose that brings the heads to the front.
+std::optional<Heads> match_columns(const Rewriter& rewriter, ValueId id, std::array<int64_t, 4> perm) {
+  std::optional<Columns> columns;
+  ValueId reshaped = kNoValue;
+  const Node* transpose = rewriter.made_by(id, "Transpose");
+  if (transpose && has_perm(*transpose, perm)) {
+    columns = taken_columns(rewriter, transpose->inputs[0]);
+    if (columns) reshaped = columns->whole;
+  } else {
+    if (perm == kKeysLast) {
+      if (!transpose || !has_perm(*transpose, {0, 1, 3, 2}) || !rewriter.read_once(id)) return std::nullopt;
+      id = transpose->inputs[0];
+    }
+    columns = taken_columns(rewriter, id);
+    const Node* first = columns ? rewriter.made_by(columns->whole, "Transpose") : nullptr;
+    if (!first || !has_perm(*first, kHeadsFirst)) return std::nullopt;
+    reshaped = first->inputs[0];
+  }
+  const Node* reshape = columns ? rewriter.made_by(reshaped, "Reshape") : nullptr;
+  if (!reshape || !rewriter.value(id).fully_known() || rewriter.value(id).dims.size() != 4) return std::nullopt;
+  const Shape taken = rewriter.value(id).shape();
+  const bool turned = transpose && perm == kKeysLast && id == transpose->outputs[0];
+  return Heads{.projected = reshape->inputs[0],
+               .reshaped = reshaped,
+               .transposed = id,
+               .column = columns->first,
+               .depth = taken[turned ? 2 : 3]};
+}
+
 std::optional<Heads> match_heads(const Rewriter& rewriter, ValueId id, std::array<int64_t, 4> perm) {
+  if (const std::optional<Heads> heads = match_columns(rewriter, id, perm)) return heads;
   if (perm == kHeadsFirst)
     if (const std::optional<Heads> heads = match_part(rewriter, id)) return heads;
   const Node* transpose = rewriter.made_by(id, "Transpose");
@@ -196,7 +260,8 @@ Result<ConstantRef> join_biases(const std::array<const Node*, 3>& nodes, const R
 Status pack(Rewriter& rewriter, const Pattern& pattern) {
   const std::array<ValueId, 3> outputs{pattern.q.projected, pattern.k.projected, pattern.v.projected};
   std::array<const Node*, 3> nodes{};
-  if (pattern.q.parts != 1 || pattern.k.parts != 1 || pattern.v.parts != 1) return {};
+  for (const Heads* part : {&pattern.q, &pattern.k, &pattern.v})
+    if (part->parts != 1 || part->column >= 0) return {};
   for (size_t i = 0; i < 3; ++i) {
     nodes[i] = projection(rewriter, outputs[i]);
     if (!nodes[i] || nodes[i]->inputs[0] != nodes[0]->inputs[0]) return {};
@@ -266,7 +331,8 @@ bool heads_fit(const Rewriter& rewriter, const Heads& heads, int64_t count) {
   if (!rewriter.is_float(heads.projected) || !rewriter.value(heads.projected).fully_known()) return false;
   if (!known_rank(rewriter, heads.reshaped, heads.parts == 1 ? 4 : 5)) return false;
   // The other parts are read too.
-  if ((heads.parts == 1 && !rewriter.read_once(heads.reshaped)) || !rewriter.read_once(heads.transposed)) return false;
+  const bool alone = heads.parts == 1 && heads.column < 0;
+  if ((alone && !rewriter.read_once(heads.reshaped)) || !rewriter.read_once(heads.transposed)) return false;
   const Shape rows = rewriter.value(heads.projected).shape(), split = rewriter.value(heads.reshaped).shape();
   return rows.rank() > 0 && rows.element_count() == split.element_count() && split[split.rank() - 2] == count &&
          rows[rows.rank() - 1] == heads.parts * count * split[split.rank() - 1];
@@ -275,7 +341,16 @@ bool heads_fit(const Rewriter& rewriter, const Heads& heads, int64_t count) {
 // [B,T,H*D] of heads that fit.
 Shape rows_of(const Rewriter& rewriter, const Heads& heads) {
   const Shape split = rewriter.value(heads.reshaped).shape();
-  return Shape{split[0], split[1], split[split.rank() - 2] * split[split.rank() - 1]};
+  const int64_t depth = heads.column < 0 ? split[split.rank() - 1] : heads.depth;
+  return Shape{split[0], split[1], split[split.rank() - 2] * depth};
+}
+
+// Whether each head of one product is the query, the key and the value, one after the other.
+bool interleaved(const Rewriter& rewriter, const Pattern& pattern) {
+  const Heads &q = pattern.q, &k = pattern.k, &v = pattern.v;
+  const int64_t width = rewriter.value(q.reshaped).shape()[3];
+  return q.reshaped == k.reshaped && q.reshaped == v.reshaped && q.column == 0 && k.column == q.depth &&
+         k.depth == q.depth && v.column == 2 * q.depth && v.column + v.depth == width;
 }
 
 // `id` with `shape`: itself, or a Reshape before node `here`.
@@ -370,9 +445,15 @@ Status pass_attention(Graph& graph, const PassOptions&) {
     const Shape q = rows_of(rewriter, pattern->q), k = rows_of(rewriter, pattern->k), v = rows_of(rewriter, pattern->v);
     if (q[0] != k[0] || q[0] != v[0] || k[1] != v[1] || q[2] != k[2]) continue;
     if (!mask_fits(rewriter, pattern->mask, Shape{q[0], heads, q[1], k[1]})) continue;
+    const bool by_columns = pattern->q.column >= 0 || pattern->k.column >= 0 || pattern->v.column >= 0;
+    if (by_columns && !interleaved(rewriter, *pattern)) continue;
     const Shape made{q[0], q[1], v[2]}, wanted = rewriter.value(last.outputs[0]).shape();
     Node fused = make_internal("Attention", last.name, {}, last.outputs);
-    if (const ValueId packed = packed_source(rewriter, *pattern); packed != kNoValue) {
+    if (by_columns) {
+      fused.op_type = "PackedAttention";
+      fused.inputs = {with_shape(rewriter, i, pattern->q.projected, Shape{q[0], q[1], 2 * q[2] + v[2]})};
+      fused.set_int("depth", pattern->q.depth);
+    } else if (const ValueId packed = packed_source(rewriter, *pattern); packed != kNoValue) {
       fused.op_type = "PackedAttention";
       fused.inputs = {with_shape(rewriter, i, packed, Shape{q[0], q[1], 3 * q[2]})};
     } else {

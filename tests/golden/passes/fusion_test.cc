@@ -323,6 +323,37 @@ TEST(Fusion, AttentionInWindowsOverPartsOfOneProduct) {
   }
 }
 
+// Each head of the product has its query, its key and a longer value: divided before the heads come first, or behind.
+TEST(Fusion, AttentionOverColumnsOfEachHead) {
+  for (const bool first : {false, true}) {
+    GraphMaker m;
+    const ValueId x = m.input("x", {"2", "5", "8"});
+    const ValueId rows = m.node("MatMul", {x, m.weights("w", {8, 24})});
+    ValueId all = m.node("Reshape", {rows, m.ints({2, 5, 3, 8})});
+    const auto turned = [&](ValueId value, std::vector<int64_t> perm) {
+      const ValueId result = m.node("Transpose", {value});
+      m.set("perm", std::move(perm));
+      return result;
+    };
+    if (first) all = turned(all, {0, 2, 1, 3});
+    m.node("Split", {all, m.ints({2, 2, 4})}, 3);
+    m.set("axis", int64_t{3});
+    ValueId q = m.output_of_last(0), k = m.output_of_last(1), v = m.output_of_last(2);
+    if (first) {
+      k = turned(k, {0, 1, 3, 2});
+    } else {
+      q = turned(q, {0, 2, 1, 3}), k = turned(k, {0, 2, 3, 1}), v = turned(v, {0, 2, 1, 3});
+    }
+    ValueId scores = m.node("Mul", {m.node("MatMul", {q, k}), m.number(0.7f)});
+    scores = m.node("Add", {scores, m.weights("positions", {3, 5, 5})});
+    const ValueId weights = m.node("Softmax", {scores});
+    m.set("axis", int64_t{-1});
+    const ValueId y = turned(m.node("MatMul", {weights, v}), {0, 2, 1, 3});
+    m.output(m.node("Reshape", {y, m.ints({2, 5, 12})}));
+    expect_golden("attention_columns_" + std::to_string(static_cast<int>(first)), m);
+  }
+}
+
 // Keys and values are parts of a product of other rows, and the heads of the keys go through a batch.
 TEST(Fusion, AttentionOverPartsOfAnotherProduct) {
   GraphMaker m;

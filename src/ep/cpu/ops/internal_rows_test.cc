@@ -151,6 +151,9 @@ std::vector<Example> others() {
     example.outputs = {{2, 6, 8}};
     example.node.set_int("num_heads", 2);
     example.node.set_float("scale", 0.5f);
+    examples.push_back(example);
+    example.node.set_int("depth", 3);
+    example.outputs = {{2, 6, 12}};
     examples.push_back(std::move(example));
   }
   Example softmax{.name = "guarded softmax", .node = internal("GuardedSoftmax")};

@@ -17,6 +17,9 @@ struct Problem {
   // The mask's dimensions, each its full size or 1; none: no mask.
   std::vector<int64_t> mask = {};
   bool causal = false;  // the queries are the last ones of as many positions as there are keys
+  int value_size = 0;   // of a head of V; 0: head_size
+
+  int64_t value_row() const { return int64_t{heads} * (value_size != 0 ? value_size : head_size); }
 };
 
 class Attention : public DeviceTest {
@@ -25,7 +28,7 @@ class Attention : public DeviceTest {
     if (!case_is_in_part()) return;
     const auto context = shared_context(true);
     ASSERT_NE(context, nullptr);
-    const int64_t row = static_cast<int64_t>(problem.heads) * problem.head_size;
+    const int64_t row = static_cast<int64_t>(problem.heads) * problem.head_size, value_row = problem.value_row();
     Program program;
     std::vector<std::vector<float>> values;
     std::vector<DeviceBlockRef> blocks;
@@ -45,25 +48,25 @@ class Attention : public DeviceTest {
     AttentionOp::Tensors tensors;
     tensors.q = input(Shape{problem.batch, problem.queries, row}, -2, 2);
     tensors.k = input(Shape{problem.batch, problem.keys, row}, -2, 2);
-    tensors.v = input(Shape{problem.batch, problem.keys, row}, -1, 1);
+    tensors.v = input(Shape{problem.batch, problem.keys, value_row}, -1, 1);
     AttentionParams params{.batch = problem.batch,
                            .heads = problem.heads,
                            .queries = problem.queries,
                            .keys = problem.keys,
                            .head_size = problem.head_size,
-                           .value_size = problem.head_size,
+                           .value_size = static_cast<int32_t>(value_row / problem.heads),
                            .q_batch = problem.queries * row,
                            .q_head = problem.head_size,
                            .q_row = row,
                            .k_batch = problem.keys * row,
                            .k_head = problem.head_size,
                            .k_row = row,
-                           .v_batch = problem.keys * row,
-                           .v_head = problem.head_size,
-                           .v_row = row,
-                           .y_batch = problem.queries * row,
-                           .y_head = problem.head_size,
-                           .y_row = row,
+                           .v_batch = problem.keys * value_row,
+                           .v_head = value_row / problem.heads,
+                           .v_row = value_row,
+                           .y_batch = problem.queries * value_row,
+                           .y_head = value_row / problem.heads,
+                           .y_row = value_row,
                            .causal = problem.causal ? 1 : 0,
                            .before = problem.keys - problem.queries,
                            .scale = 0.25F};
@@ -77,13 +80,13 @@ class Attention : public DeviceTest {
         stride *= shape[i];
       }
     }
-    const Shape out{problem.batch, problem.queries, row};
+    const Shape out{problem.batch, problem.queries, value_row};
     tensors.y = *program.add_tensor(type, out, DeviceLayout::kPlain, StorageKind::kOutput, 0);
     program.outputs = {tensors.y};
-    if (type == DataType::kFloat && row % 8 == 0) {
+    if (type == DataType::kFloat && value_row % 8 == 0) {
       params.terms = 3;
       params.parts_factor = 0x1p10F;
-      const Shape parts{int64_t{problem.batch} * problem.queries, params.terms * row};
+      const Shape parts{int64_t{problem.batch} * problem.queries, params.terms * value_row};
       tensors.y_parts = *program.add_tensor(DataType::kFloat16, parts, DeviceLayout::kPlain, StorageKind::kOutput, 1);
       program.outputs.push_back(tensors.y_parts);
     }
@@ -124,18 +127,18 @@ class Attention : public DeviceTest {
       return floats_of({.type = tensor.type, .data = bytes.data(), .size_bytes = bytes.size()});
     };
     const std::vector<float> got = result(0);
-    if (tensors.y_parts != kNoTensor) check_parts(got, result(1), row);
+    if (tensors.y_parts != kNoTensor) check_parts(got, result(1), value_row);
 
     const std::vector<float> want = expected(problem, params, values);
     for (size_t i = 0; i < want.size(); ++i)
-      ASSERT_NEAR(got[i], want[i], tolerance)
-          << data_type_name(type) << " " << attention.choice() << " query " << i / row << " column " << i % row;
+      ASSERT_NEAR(got[i], want[i], tolerance) << data_type_name(type) << " " << attention.choice() << " query "
+                                              << i / value_row << " column " << i % value_row;
   }
 
   static std::vector<float> expected(const Problem& problem, const AttentionParams& params,
                                      const std::vector<std::vector<float>>& values) {
-    const int64_t row = params.q_row;
-    std::vector<float> result(problem.batch * problem.queries * row);
+    const int64_t row = params.q_row, value_row = params.v_row, values_a_head = params.v_head;
+    std::vector<float> result(problem.batch * problem.queries * value_row);
     run_parallel(
         size_t{1} * problem.batch * problem.heads,
         [&](size_t index) {
@@ -158,10 +161,10 @@ class Attention : public DeviceTest {
               largest = std::max(largest, score);
             }
             for (float& weight : weights) total += weight = std::exp(weight - largest);
-            float* const out = &result[at];
+            float* const out = &result[(n * problem.queries + q) * value_row + h * values_a_head];
             for (int64_t k = 0; k < problem.keys; ++k) {
-              const float* const value = &values[2][(n * problem.keys + k) * row + column];
-              for (int d = 0; d < problem.head_size; ++d) out[d] += weights[k] / total * value[d];
+              const float* const value = &values[2][(n * problem.keys + k) * value_row + h * values_a_head];
+              for (int64_t d = 0; d < values_a_head; ++d) out[d] += weights[k] / total * value[d];
             }
           }
         },
@@ -227,6 +230,16 @@ TEST_F(Attention, TilesServeEveryHeadWithoutAMask) {
   for (const char* kernel : {"f16_24_1x4x1", "f16_24_2x4x1", "f16_24_1x1x4", "f16_32_1x4x1", "f16_40_2x4x1",
                              "f16_64_1x4x1", "f16_80_1x1x4", "bf16_128_1x4x1"})
     EXPECT_TRUE(used_.contains(std::string("attention_") + kernel)) << kernel;
+}
+
+// Values that are longer than queries and keys, or shorter.
+TEST_F(Attention, ValuesMayHaveAnotherSize) {
+  const int many = small_sizes() ? 2 : 40;
+  for (const std::vector<int64_t>& mask : {std::vector<int64_t>(), {1, 4, 49, 49}})
+    for (const auto& [head, value] : {std::pair(16, 32), {32, 128}, {64, 24}, {12, 40}}) {
+      check_all_types({1, 4, 49, 49, head, mask, false, value});
+      check_halves({many, 4, 49, 49, head, mask, false, value});
+    }
 }
 
 TEST_F(Attention, CausalQueriesSeeTheKeysBeforeThem) {

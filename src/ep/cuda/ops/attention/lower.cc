@@ -20,7 +20,8 @@ Status lower_attention(Lowering& to, const Node& node) {
   params.keys = narrow(desc.keys);
   params.head_size = narrow(desc.depth);
   params.value_size = narrow(desc.value_depth);
-  params.q_head = params.k_head = desc.depth, params.v_head = params.y_head = desc.value_depth;
+  params.q_head = desc.q_at.head, params.k_head = desc.k_at.head, params.v_head = desc.v_at.head;
+  params.y_head = desc.y_at.head;
   params.q_row = desc.q_at.row, params.k_row = desc.k_at.row, params.v_row = desc.v_at.row, params.y_row = y[2];
   AttentionOp::Tensors tensors;
   TENON_TRY_ASSIGN(tensors.q, to.plain(node.inputs[desc.q]));

@@ -37,7 +37,7 @@ AttentionTile choose_tile(const AttentionParams& p, bool mask, int processors) {
   // Heads of up to 24 elements are copied 8 bytes at a time, others 16.
   constexpr std::array<int32_t, 7> kSizes = {24, 32, 40, 64, 80, 128, 160};
   constexpr int kNarrow = 24, kMostShared = 80, kMostTall = 40;
-  AttentionTile tile{.head = fitting(kSizes, p.head_size)};
+  AttentionTile tile{.head = fitting(kSizes, std::max(p.head_size, p.value_size))};
   if (p.half_vectors != 0 && tile.head != kNarrow) tile.head = 0;
   // Few blocks of many queries would leave the device idle: then the warps of a block share the keys.
   if (tile.head <= kMostShared && 4 * blocks_of(p, tile.queries()) <= processors) {
@@ -72,7 +72,7 @@ std::string AttentionOp::description(const Program&) const {
 Status AttentionOp::prepare(const PrepareContext& context) {
   const auto size = static_cast<int64_t>(data_type_size(type_));
   // Rows are read 16 bytes at a time, or 8.
-  int64_t odd = params_.head_size * size;
+  int64_t odd = (params_.head_size | params_.value_size) * size;
   for (int64_t stride : {params_.q_batch, params_.q_head, params_.q_row, params_.k_batch, params_.k_head, params_.k_row,
                          params_.v_batch, params_.v_head, params_.v_row})
     odd |= stride * size;
@@ -85,9 +85,10 @@ Status AttentionOp::prepare(const PrepareContext& context) {
   const int64_t heads = static_cast<int64_t>(params_.batch) * params_.heads;
   unsigned shared_bytes = 0;
   std::string_view module = "attention";
-  aligned = aligned && params_.head_size == params_.value_size && heads <= kMostHeads;
+  aligned = aligned && heads <= kMostHeads;
   const bool floats = type_ == DataType::kFloat, mask = tensors_.mask != kNoTensor;
-  const int32_t head = aligned && floats ? kernel_head(params_.head_size) : 0;
+  const int32_t head =
+      aligned && floats && params_.head_size == params_.value_size ? kernel_head(params_.head_size) : 0;
   const AttentionTile tile = aligned && !floats && (mask || params_.scale > 0)
                                  ? choose_tile(params_, mask, context.device->multiprocessors())
                                  : AttentionTile();

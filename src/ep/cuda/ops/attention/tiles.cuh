@@ -78,8 +78,9 @@ struct TiledAttention {
     // A number from here on: else it is computed anew, from a special register, wherever it is used.
     asm volatile("" : "+r"(shared_q));
     const uint32_t shared_k = shared_q + kQueries * kRowBytes, shared_v = shared_k + 2 * kTensorBytes;
-    const Loader load(p.head_size);
-    load.clear(shared_q, kQueries + 4 * kKeys);
+    const Loader load(p.head_size), load_v(p.value_size);
+    load.clear(shared_q, kQueries + 2 * kKeys);
+    load_v.clear(shared_v, 2 * kKeys);
     wait_for_previous_kernel();
     let_next_kernel_start();
     const BatchKeys of = keys_of(p, image);
@@ -97,7 +98,7 @@ struct TiledAttention {
       load.rows<kKeys>(shared_k + buffer * kTensorBytes, k_at, k_step, all_keys - block * kKeys);
     };
     const auto load_values = [&](int block, int buffer) {
-      load.rows<kKeys>(shared_v + buffer * kTensorBytes, v_at, v_step, all_keys - block * kKeys);
+      load_v.rows<kKeys>(shared_v + buffer * kTensorBytes, v_at, v_step, all_keys - block * kKeys);
     };
     load.rows<kQueries>(shared_q, q_at, step(p.q_row), p.queries - first_query);
     load_keys(0, 0);
