@@ -172,6 +172,25 @@ std::optional<Branch> read_branch(const Rewriter& rewriter, ValueId id) {
                 .bias = std::move(*bias)};
 }
 
+// What the node that makes `id` reads first; kNoValue where there is none.
+ValueId read_by_maker(const Rewriter& rewriter, ValueId id) {
+  const Node* maker = rewriter.producer(id);
+  return maker ? maker->input(0) : kNoValue;
+}
+
+// The input of a depthwise convolution, which is added to its result. That of another one is better read as a residual
+// than through the weights of all channels.
+std::optional<Branch> identity_branch(const std::optional<Branch>& conv) {
+  if (!conv || conv->group_channels != 1 || conv->outputs != conv->group) return std::nullopt;
+  return Branch{.input = conv->input,
+                .outputs = conv->outputs,
+                .group_channels = 1,
+                .group = conv->outputs,
+                .axes = std::vector<WindowAxis>(conv->axes.size()),
+                .taps = std::vector<float>(conv->outputs, 1.0f),
+                .bias = std::vector<float>(conv->outputs, 0.0f)};
+}
+
 // The tap of `outer` where the first one of `inner` lies; -1 where its taps are not among those of `outer`, or the
 // outputs of some input would differ in size.
 int64_t first_tap(const WindowAxis& outer, const WindowAxis& inner) {
@@ -330,10 +349,18 @@ Status pass_parallel_convolutions(Graph& graph, const PassOptions&) {
     if (rewriter.erased(i)) continue;
     const Node& node = rewriter.node(i);
     if (!node.domain.empty() || (node.op_type != "Add" && node.op_type != "Sub") || node.inputs.size() != 2) continue;
-    const Node *const left = rewriter.producer(node.inputs[0]), *const right = rewriter.producer(node.inputs[1]);
-    if (!left || !right || left->input(0) == kNoValue || left->input(0) != right->input(0)) continue;
-    std::optional<Branch> first = read_branch(rewriter, node.inputs[0]);
-    std::optional<Branch> second = read_branch(rewriter, node.inputs[1]);
+    const ValueId left = read_by_maker(rewriter, node.inputs[0]), right = read_by_maker(rewriter, node.inputs[1]);
+    std::optional<Branch> first, second;
+    if (left != kNoValue && left == right) {
+      first = read_branch(rewriter, node.inputs[0]);
+      second = read_branch(rewriter, node.inputs[1]);
+    } else if (left != kNoValue && left == node.inputs[1]) {
+      first = read_branch(rewriter, node.inputs[0]);
+      second = identity_branch(first);
+    } else if (right != kNoValue && right == node.inputs[0]) {
+      second = read_branch(rewriter, node.inputs[1]);
+      first = identity_branch(second);
+    }
     if (!first || !second) continue;
     const float sign = node.op_type == "Sub" ? -1.0f : 1.0f;
     Branch* sum = &*first;

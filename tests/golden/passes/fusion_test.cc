@@ -124,6 +124,18 @@ TEST(Fusion, ConvolutionsOfOneInputWhoseResultsAreAddedAreOne) {
   expect_golden("parallel_convolutions", m, 9);
 }
 
+// The input itself beside a depthwise convolution of it: one more tap in the middle.
+TEST(Fusion, ADepthwiseConvolutionTakesItsInput) {
+  GraphMaker m;
+  ValueId x = m.input("x", {"N", "4", "H", "W"});
+  ValueId y = m.node("Conv", {x, m.weights("w", {4, 1, 3, 3})});
+  m.set("group", int64_t{4}).set("pads", {1, 1, 1, 1});
+  y = m.node("Add", {x, y});
+  m.output(m.node("BatchNormalization", {y, m.weights("scale", {4}), m.weights("shift", {4}), m.weights("mean", {4}),
+                                         m.floats("variance", {4}, {0.5f, 1, 2, 3})}));
+  expect_golden("depthwise_shortcut", m, 5);
+}
+
 TEST(Fusion, ResidualsJoinBeforeOrAfterTheActivation) {
   GraphMaker m;
   ValueId x = m.input("x", {"N", "4", "H", "W"});
