@@ -646,10 +646,14 @@ Tensor tensor_of_object(nb::handle object, DataType tensor_type, const ObjectTyp
   nb::object dtype = tensor_type == DataType::kUndefined ? nb::object() : dtype_of(tensor_type);
   nb::object natural = make_array(object, nullptr);
   // Integers become floats where the model wants those; 2.5 does not become 2, and is an error of types later.
+  // Numbers are booleans as everywhere in Python.
   auto* wanted = reinterpret_cast<PyArray_Descr*>(dtype.ptr());
-  if (wanted == nullptr ||
-      (PyArray_SIZE(as_array(natural)) > 0 &&
-       PyArray_CanCastTypeTo(PyArray_DESCR(as_array(natural)), wanted, NPY_SAME_KIND_CASTING) == 0))
+  const auto fits = [wanted](PyArrayObject* array) {
+    if (wanted->type_num == NPY_BOOL && PyArray_ISNUMBER(array)) return true;
+    return PyArray_SIZE(array) == 0 ||
+           PyArray_CanCastTypeTo(PyArray_DESCR(array), wanted, NPY_SAME_KIND_CASTING) != 0;
+  };
+  if (wanted == nullptr || !fits(as_array(natural)))
     return tensor_of_array(natural);
   return tensor_of_array(make_array(object, reinterpret_cast<PyArray_Descr*>(dtype.release().ptr())));
 }

@@ -15,27 +15,6 @@ namespace {
 
 const OrtCompileApi& compile_api() { return *api().GetCompileApi(); }
 
-// The exception of a function of Python's that the library has called.
-OrtStatus* failed(nb::python_error& error) {
-  const std::string text = str_of(nb::handle(error.type()).attr("__name__")) + ": " + str_of(error.value());
-  return api().CreateStatus(ORT_FAIL, text.c_str());
-}
-
-// Calls `body`, which may call Python, from a thread of the library's.
-template <typename Body>
-OrtStatus* in_python(Body&& body) noexcept {
-  const Locked locked;
-  try {
-    return body();
-  } catch (nb::python_error& error) {
-    return failed(error);
-  } catch (const std::exception& error) {
-    return api().CreateStatus(ORT_FAIL, error.what());
-  } catch (abi::__forced_unwind&) {  // the function gave the lock away and wants it back
-    stop_thread();
-  }
-}
-
 // Data that the library lends to a function of Python's, for as long as that runs.
 struct ContextData {
   std::span<const char> bytes;
@@ -163,6 +142,7 @@ class Compiler {
            uint32_t flags, GraphOptimizationLevel level, nb::object locate)
       : options_(options.prepare({}, 0)),
         reader_(options.context_reader),
+        delegate_(options.policy_delegate),
         model_(std::move(model)),
         embed_(embed),
         external_path_(std::move(external_path)),
@@ -229,8 +209,9 @@ class Compiler {
   }
 
   OwnedSessionOptions options_;
-  std::shared_ptr<const ContextReader> reader_;  // which they call
-  nb::object model_;                             // bytes, or the text of a path
+  std::shared_ptr<const ContextReader> reader_;    // which they call
+  std::shared_ptr<const nb::callable> delegate_;   // the same
+  nb::object model_;                               // bytes, or the text of a path
   bool embed_;
   std::string external_path_;
   size_t threshold_;

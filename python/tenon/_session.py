@@ -6,7 +6,7 @@ import os
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Union
+from typing import TYPE_CHECKING, Any, Union
 
 from tenon import _core
 from tenon._core import Fence, NodeArg, OrtDevice, OrtValue, RunOptions, SessionOptions
@@ -14,6 +14,9 @@ from tenon._functions import OrtValueVector
 from tenon._plan import PlanReport, shapes_of
 from tenon._progress import Progress
 from tenon._threads import default_threads
+
+if TYPE_CHECKING:
+    from tenon._native_session import NativeSession
 
 _CPU = "CPUExecutionProvider"
 # Programs ask for onnxruntime's provider, whose options Tenon's takes.
@@ -150,8 +153,10 @@ class InferenceSession(Session):
         self.set_providers(providers, provider_options)
 
     @property
-    def _sess(self) -> InferenceSession:
-        return self
+    def _sess(self) -> NativeSession:
+        from tenon._native_session import NativeSession
+
+        return NativeSession.of(self)
 
     @property
     def _model_path(self) -> str | None:
