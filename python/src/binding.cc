@@ -112,6 +112,8 @@ void bind_binding(nb::module_& m) {
           [](PyBinding* self, nb::handle given) {
             // onnxruntime's native session, beneath its InferenceSession, is the argument there.
             const nb::object made_by = nb::getattr(given, "_session", nb::borrow(given));
+            if (!nb::isinstance<PySession>(made_by))
+              raise(PyExc_TypeError, "A binding is made for a session, and this is " + str_of(nb::repr(given)) + ".");
             const auto& session = nb::cast<const PySession&>(made_by);
             OwnedBinding handle;
             check(api().CreateIoBinding(session.loaded()->session.get(), handle.out()));

@@ -75,8 +75,16 @@ void append_providers(OrtSessionOptions* options, const ProviderList& providers)
   }
 }
 
+// The class of onnxruntime's package for a key; a wrong value is InvalidArgument.
+void check_key(const std::string& key) {
+  constexpr size_t kMost = 1024;
+  if (key.empty() || key.size() > kMost)
+    raise(PyExc_RuntimeError, "Config key is empty or longer than maximum length " + std::to_string(kMost));
+}
+
 void add_config_entry(Options& options, const std::string& key, const std::string& value) {
-  check_run(api().AddSessionConfigEntry(options.handle.get(), key.c_str(), value.c_str()));
+  check_key(key);
+  check(api().AddSessionConfigEntry(options.handle.get(), key.c_str(), value.c_str()));
   options.calls.emplace_back("add_session_config_entry", nb::make_tuple(key, value));
 }
 
@@ -280,7 +288,8 @@ void bind_run_options(nb::module_& m) {
       .def(
           "add_run_config_entry",
           [](RunSettings& run, const std::string& key, const std::string& value) {
-            check_run(api().AddRunConfigEntry(run.handle.get(), key.c_str(), value.c_str()));
+            check_key(key);
+            check(api().AddRunConfigEntry(run.handle.get(), key.c_str(), value.c_str()));
           },
           arg("key"), arg("value"),
           "Sets an option by its key: \"tenon.disallow_copies\" = \"1\" makes a copy an error.")

@@ -178,10 +178,17 @@ void update(Value& value, nb::handle data) {
 constexpr int kOnCpu = 1, kOnCuda = 2, kOnCudaManaged = 13;
 using DlpackDevice = std::pair<int, int>;
 
-// A kind may come as an enumeration.
-DlpackDevice dlpack_device_of(nb::handle pair) {
-  return {nb::cast<int>(nb::int_(pair[nb::int_(0)])), nb::cast<int>(nb::int_(pair[nb::int_(1)]))};
+// Two numbers, as DLPack's tuples have them. A kind of device may come as an enumeration.
+DlpackDevice pair_of(nb::handle pair, const char* what) {
+  try {
+    return {nb::cast<int>(nb::int_(pair[nb::int_(0)])), nb::cast<int>(nb::int_(pair[nb::int_(1)]))};
+  } catch (nb::python_error&) {
+  } catch (const nb::cast_error&) {
+  }
+  raise(PyExc_TypeError, std::string(what) + " is a tuple of two numbers, and this is " + str_of(nb::repr(pair)) + ".");
 }
+
+DlpackDevice dlpack_device_of(nb::handle pair) { return pair_of(pair, "A device of DLPack"); }
 
 std::string text_of(const DlpackDevice& device) {
   return "(" + std::to_string(device.first) + ", " + std::to_string(device.second) + ")";
@@ -231,7 +238,7 @@ nb::object to_dlpack(const Value& value, nb::handle stream, nb::handle max_versi
   if (there != here && !may_copy)
     raise(PyExc_BufferError, "The tensor is in device memory, and copy=False asks for it in the host's.");
   if (there != here || (!is_none(copy) && may_copy)) tensor = copy_on(tensor, there).tensor();
-  const bool versioned = !is_none(max_version) && nb::cast<int>(max_version[nb::int_(0)]) >= 1;
+  const bool versioned = !is_none(max_version) && pair_of(max_version, "max_version").first >= 1;
   if (versioned) {
     DLManagedTensorVersioned* managed = unwrap(tensor_to_dlpack_versioned(tensor));
     PyObject* capsule = PyCapsule_New(managed, kVersionedCapsule,

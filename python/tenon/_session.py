@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copyreg
 import os
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
@@ -140,7 +141,8 @@ class InferenceSession(Session):
         provider_options: Sequence[Mapping[Any, Any]] | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__()
+        if "_model" not in self.__dict__:  # programs call it again to load another model
+            super().__init__()
         if isinstance(path_or_bytes, (str, os.PathLike)):
             self._model: str | bytes = os.fspath(path_or_bytes)
         elif isinstance(path_or_bytes, (bytes, bytearray, memoryview)):
@@ -337,8 +339,18 @@ class InferenceSession(Session):
         return OrtValue.ortvalue_from_shape_and_type(shape, element_type, device_type, device_id, vendor_id)
 
     def __reduce__(self) -> Any:
+        kind = type(self)
+        if hasattr(kind, "__setstate__"):
+            # Programs have made sessions of onnxruntime's picklable in this way: the state has what __init__ takes.
+            state = self.__getstate__() if hasattr(kind, "__getstate__") else self.__dict__
+            return copyreg.__newobj__, (kind,), state  # type: ignore[attr-defined]
         providers = [(name, options) for name, options in self._providers.items()]
-        return _restore, (type(self), self._model, self._options, providers, self._kwargs)
+        others = {name: value for name, value in self.__dict__.items() if name not in _KEPT}
+        return _restore, (kind, self._model, self._options, providers, self._kwargs), others or None
+
+
+# What a session is made anew of; other attributes are a program's.
+_KEPT = {"_model", "_options", "_kwargs", "_enable_fallback", "_chosen", "_providers"}
 
 
 def _restore_options(
