@@ -209,9 +209,9 @@ class Compiler {
   }
 
   OwnedSessionOptions options_;
-  std::shared_ptr<const ContextReader> reader_;    // which they call
-  std::shared_ptr<const nb::callable> delegate_;   // the same
-  nb::object model_;                               // bytes, or the text of a path
+  std::shared_ptr<const ContextReader> reader_;   // which they call
+  std::shared_ptr<const nb::callable> delegate_;  // the same
+  nb::object model_;                              // bytes, or the text of a path
   bool embed_;
   std::string external_path_;
   size_t threshold_;

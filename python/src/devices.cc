@@ -12,14 +12,8 @@ namespace {
 constexpr uint32_t kMicrosoft = 0x1414;
 // The numbers of kinds of devices that OrtDevice has as functions. DirectML's is that of its GPUs.
 constexpr int kDmlNumber = 4;
-constexpr std::array<std::pair<const char*, int>, 8> kDeviceNumbers = {{{"cpu", 0},
-                                                                        {"gpu", 1},
-                                                                        {"cuda", 1},
-                                                                        {"webgpu", 1},
-                                                                        {"fpga", 2},
-                                                                        {"npu", 3},
-                                                                        {"cann", 3},
-                                                                        {"dml", kDmlNumber}}};
+constexpr std::array<std::pair<const char*, int>, 8> kDeviceNumbers = {
+    {{"cpu", 0}, {"gpu", 1}, {"cuda", 1}, {"webgpu", 1}, {"fpga", 2}, {"npu", 3}, {"cann", 3}, {"dml", kDmlNumber}}};
 
 // The names that onnxruntime's package takes, and whose devices they mean.
 struct DeviceName {

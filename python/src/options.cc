@@ -283,8 +283,7 @@ void bind_run_options(nb::module_& m) {
       .def_prop_rw(
           "only_execute_path_to_fetches", [](const RunSettings& run) { return run.only_execute_path_to_fetches; },
           [](RunSettings& run, Truth only) { run.only_execute_path_to_fetches = only.value; },
-          nb::for_setter(nb::arg("on").none()),
-          "Accepted, and without effect.")
+          nb::for_setter(nb::arg("on").none()), "Accepted, and without effect.")
       .def(
           "add_run_config_entry",
           [](RunSettings& run, const std::string& key, const std::string& value) {
@@ -425,7 +424,7 @@ void bind_options(nb::module_& m) {
   nb::class_<Options> options(
       m, "SessionOptions",
       "Options of a session. Tenon's own are configuration entries whose keys begin with \"tenon.\".");
-  const auto add_switch = [&options]<bool Options::*kMember>(const char* name, const char* doc) {
+  const auto add_switch = [&options]<bool Options::* kMember>(const char* name, const char* doc) {
     options.def_prop_rw(
         name, [](const Options& o) { return o.*kMember; }, [](Options& o, Truth on) { o.*kMember = on.value; },
         nb::for_setter(nb::arg("on").none()), doc);
@@ -440,8 +439,7 @@ void bind_options(nb::module_& m) {
       "use_deterministic_compute", "Providers give the same bits in each run. The CPU always does.");
   add_switch.operator()<&Options::use_per_session_threads>(
       "use_per_session_threads", "False: the session shares the threads of set_global_thread_pool_sizes().");
-  options
-      .def(nb::init<>())
+  options.def(nb::init<>())
       .def_rw("graph_optimization_level", &Options::graph_optimization_level, "Which passes rewrite the graph.")
       .def_rw("execution_mode", &Options::execution_mode, "Accepted, and without effect: one operator runs at a time.")
       .def_rw("execution_order", &Options::execution_order, "Accepted, and without effect.")
@@ -495,7 +493,9 @@ void bind_options(nb::module_& m) {
                    "collections.abc.Sequence[OrtEpDevice]]) -> None"))
       .def(
           "set_load_cancellation_flag",
-          [](Options& o, Truth cancel) { check(api().SessionOptionsSetLoadCancellationFlag(o.handle.get(), cancel.value)); },
+          [](Options& o, Truth cancel) {
+            check(api().SessionOptionsSetLoadCancellationFlag(o.handle.get(), cancel.value));
+          },
           arg("cancel"),
           "True ends the loading of a model with these options, also on another thread, with ModelLoadCanceled.")
       .def("register_custom_ops_library", &register_custom_operators, arg("path"),

@@ -120,8 +120,8 @@ void set_policy_delegate(Options& options, nb::callable delegate) {
 
 void bind_selection(nb::module_& m) {
   using nb::arg;
-  nb::enum_<OrtCompiledModelCompatibility>(m, "OrtCompiledModelCompatibility",
-                                           "Whether a compiled model fits devices.", nb::is_arithmetic())
+  nb::enum_<OrtCompiledModelCompatibility>(m, "OrtCompiledModelCompatibility", "Whether a compiled model fits devices.",
+                                           nb::is_arithmetic())
       .value("EP_NOT_APPLICABLE", OrtCompiledModelCompatibility_EP_NOT_APPLICABLE)
       .value("EP_SUPPORTED_OPTIMAL", OrtCompiledModelCompatibility_EP_SUPPORTED_OPTIMAL)
       .value("EP_SUPPORTED_PREFER_RECOMPILATION", OrtCompiledModelCompatibility_EP_SUPPORTED_PREFER_RECOMPILATION)

@@ -434,7 +434,8 @@ std::string device_name(const MemorySpace& space) {
 
 void bind_values(nb::module_& m) {
   using nb::arg;
-  m.def("is_dlpack_uint8_tensor", &is_uint8, arg("capsule"), "Whether a DLPack capsule has bytes, or booleans as bytes.",
+  m.def("is_dlpack_uint8_tensor", &is_uint8, arg("capsule"),
+        "Whether a DLPack capsule has bytes, or booleans as bytes.",
         nb::sig("def is_dlpack_uint8_tensor(capsule: typing.Any) -> bool"));
   nb::class_<Value>(m, "OrtValue",
                     "A value of a model: a tensor, a sequence, a map, or what an optional holds.\n\n"
@@ -458,20 +459,23 @@ void bind_values(nb::module_& m) {
                   "The array's memory as elements of an ONNX type of the same size: bfloat16 in an array of uint16.",
                   nb::sig("def ortvalue_from_numpy_with_onnx_type(data: numpy.ndarray[typing.Any, typing.Any], "
                           "onnx_element_type: int) -> OrtValue"))
-      .def_static("ortvalue_from_shape_and_type", &from_shape,
-                  nb::sig("def ortvalue_from_shape_and_type(shape: collections.abc.Sequence[int], element_type: "
-                          "typing.Any, device_type: str | OrtDevice = 'cpu', device_id: int = 0, vendor_id: int = -1, memory_info: "
-                          "OrtMemoryInfo | None = None) -> OrtValue"),
-                  arg("shape"), arg("element_type"), arg("device_type") = "cpu", arg("device_id") = 0,
-                  arg("vendor_id") = -1, arg("memory_info") = nb::none(),
-                  "New memory for a tensor. The type is numpy's, or ONNX's number. With `memory_info` (of an "
-                  "OrtEpDevice) the memory is of its allocator, and the device arguments are ignored.")
-      .def_static("ortvalue_from_shape_and_onnx_type", &from_shape,
-                  nb::sig("def ortvalue_from_shape_and_onnx_type(shape: collections.abc.Sequence[int], "
-                          "onnx_element_type: int, device_type: str | OrtDevice = 'cpu', device_id: int = 0, vendor_id: int "
-                          "= -1, memory_info: OrtMemoryInfo | None = None) -> OrtValue"),
-                  arg("shape"), arg("onnx_element_type"), arg("device_type") = "cpu", arg("device_id") = 0,
-                  arg("vendor_id") = -1, arg("memory_info") = nb::none(), "The same with ONNX's number of the type.")
+      .def_static(
+          "ortvalue_from_shape_and_type", &from_shape,
+          nb::sig(
+              "def ortvalue_from_shape_and_type(shape: collections.abc.Sequence[int], element_type: "
+              "typing.Any, device_type: str | OrtDevice = 'cpu', device_id: int = 0, vendor_id: int = -1, memory_info: "
+              "OrtMemoryInfo | None = None) -> OrtValue"),
+          arg("shape"), arg("element_type"), arg("device_type") = "cpu", arg("device_id") = 0, arg("vendor_id") = -1,
+          arg("memory_info") = nb::none(),
+          "New memory for a tensor. The type is numpy's, or ONNX's number. With `memory_info` (of an "
+          "OrtEpDevice) the memory is of its allocator, and the device arguments are ignored.")
+      .def_static(
+          "ortvalue_from_shape_and_onnx_type", &from_shape,
+          nb::sig("def ortvalue_from_shape_and_onnx_type(shape: collections.abc.Sequence[int], "
+                  "onnx_element_type: int, device_type: str | OrtDevice = 'cpu', device_id: int = 0, vendor_id: int "
+                  "= -1, memory_info: OrtMemoryInfo | None = None) -> OrtValue"),
+          arg("shape"), arg("onnx_element_type"), arg("device_type") = "cpu", arg("device_id") = 0,
+          arg("vendor_id") = -1, arg("memory_info") = nb::none(), "The same with ONNX's number of the type.")
       .def_static("ortvalue_from_shape_and_type_for_memory_info", &from_shape_in, arg("shape"), arg("element_type"),
                   arg("memory_info"), "The same with the memory of an OrtMemoryInfo.",
                   nb::sig("def ortvalue_from_shape_and_type_for_memory_info(shape: collections.abc.Sequence[int], "
