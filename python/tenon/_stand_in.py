@@ -100,6 +100,8 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
     def exec_module(self, module: types.ModuleType) -> None:
         _fill(module, module.__name__)
+        if module.__name__ == "onnxruntime":
+            _import_native()
 
     def find_distributions(self, context: Any = None) -> Iterable[importlib.metadata.Distribution]:
         return [_Distribution()] if getattr(context, "name", None) == "onnxruntime" else []
@@ -121,8 +123,15 @@ def install_as_onnxruntime() -> None:
             "The package onnxruntime has been imported already: call tenon.install_as_onnxruntime() before the first "
             "import of it, or start the program with python -m tenon.as_onnxruntime."
         )
-    sys.meta_path.insert(0, _Finder())
-    _import_native()
+    add_finder()
+    importlib.import_module("onnxruntime")  # ours now
+
+
+def add_finder() -> _Finder:
+    """The finder of Tenon's modules under onnxruntime's names, before all others."""
+    finder = _Finder()
+    sys.meta_path.insert(0, finder)
+    return finder
 
 
 def _import_native() -> None:
@@ -133,6 +142,6 @@ def _import_native() -> None:
 
 def fill_shim(module: types.ModuleType) -> None:
     """For the wheel that is called onnxruntime (python/shim): its module becomes Tenon."""
-    sys.meta_path.insert(0, _Finder())
+    add_finder()
     _fill(module, "onnxruntime")
     _import_native()
