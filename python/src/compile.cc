@@ -173,6 +173,20 @@ class Compiler {
     });
   }
   void set_write(nb::callable write) { write_ = std::move(write); }
+  // Errors come at once.
+  void set_binary_information(std::string directory, std::string model_name) {
+    OrtModelCompilationOptions* raw = nullptr;
+    check(compile_api().CreateModelCompilationOptionsFromSessionOptions(env(), options_.get(), &raw));
+    const std::unique_ptr<OrtModelCompilationOptions, void (*)(OrtModelCompilationOptions*)> made(
+        raw, compile_api().ReleaseModelCompilationOptions);
+    auto before = std::exchange(binaries_, std::pair(std::move(directory), std::move(model_name)));
+    try {
+      set_binaries(raw);
+    } catch (...) {
+      binaries_ = std::move(before);
+      throw;
+    }
+  }
   void clear_write() { write_.reset(); }
 
  private:
@@ -198,6 +212,7 @@ class Compiler {
     if (locate_)
       check(compiler.ModelCompilationOptions_SetOutputModelGetInitializerLocationFunc(raw, &locate_initializer,
                                                                                       &*locate_));
+    if (binaries_) set_binaries(raw);
     if (write_) check(compiler.ModelCompilationOptions_SetEpContextDataWriteFunc(raw, &write_context, &*write_));
     set_output(raw);
     OrtStatus* status = nullptr;
@@ -206,6 +221,11 @@ class Compiler {
       status = compiler.CompileModel(env(), raw);
     }
     check(status);
+  }
+
+  void set_binaries(OrtModelCompilationOptions* raw) const {
+    check(compile_api().ModelCompilationOptions_SetEpContextBinaryInformation(raw, binaries_->first.c_str(),
+                                                                              binaries_->second.c_str()));
   }
 
   OwnedSessionOptions options_;
@@ -218,6 +238,7 @@ class Compiler {
   uint32_t flags_;
   GraphOptimizationLevel level_;
   std::optional<nb::callable> locate_, write_;
+  std::optional<std::pair<std::string, std::string>> binaries_;  // directory, name of the model
 };
 
 }  // namespace
@@ -261,7 +282,9 @@ void bind_compile(nb::module_& m) {
       .def("set_ep_context_data_write_func", &Compiler::set_write, arg("write_func"),
            nb::sig("def set_ep_context_data_write_func(self, write_func: collections.abc.Callable[[str, "
                    "OrtEpContextData], None]) -> None"))
-      .def("clear_ep_context_data_write_func", &Compiler::clear_write);
+      .def("clear_ep_context_data_write_func", &Compiler::clear_write)
+      .def("set_ep_context_binary_information", &Compiler::set_binary_information, arg("output_directory"),
+           arg("model_name"));
 }
 
 }  // namespace tenon::python
