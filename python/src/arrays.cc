@@ -121,6 +121,16 @@ Tensor string_tensor_of(nb::handle array) {
 // numpy's fixed-width text: UCS4, filled up with zeros. False for what is no character.
 bool append_ucs4(const uint32_t* codes, size_t count, std::string& text) {
   while (count > 0 && codes[count - 1] == 0) --count;
+  // Mostly ASCII: narrowed as if it were, which compilers do with vectors.
+  const size_t before = text.size();
+  text.resize(before + count);
+  uint32_t all = 0;
+  for (size_t i = 0; i < count; ++i) {
+    all |= codes[i];
+    text[before + i] = static_cast<char>(codes[i]);
+  }
+  if (all < 0x80) return true;
+  text.resize(before);
   for (size_t i = 0; i < count; ++i) {
     const uint32_t code = codes[i];
     const auto tail = [&](int shift) { text += static_cast<char>(0x80 | (code >> shift & 0x3F)); };
@@ -646,11 +656,13 @@ Tensor tensor_of_object(nb::handle object, DataType tensor_type, const ObjectTyp
   nb::object dtype = tensor_type == DataType::kUndefined ? nb::object() : dtype_of(tensor_type);
   nb::object natural = make_array(object, nullptr);
   // Integers become floats where the model wants those; 2.5 does not become 2, and is an error of types later.
+  // Numbers are booleans as everywhere in Python.
   auto* wanted = reinterpret_cast<PyArray_Descr*>(dtype.ptr());
-  if (wanted == nullptr ||
-      (PyArray_SIZE(as_array(natural)) > 0 &&
-       PyArray_CanCastTypeTo(PyArray_DESCR(as_array(natural)), wanted, NPY_SAME_KIND_CASTING) == 0))
-    return tensor_of_array(natural);
+  const auto fits = [wanted](PyArrayObject* array) {
+    if (wanted->type_num == NPY_BOOL && PyArray_ISNUMBER(array)) return true;
+    return PyArray_SIZE(array) == 0 || PyArray_CanCastTypeTo(PyArray_DESCR(array), wanted, NPY_SAME_KIND_CASTING) != 0;
+  };
+  if (wanted == nullptr || !fits(as_array(natural))) return tensor_of_array(natural);
   return tensor_of_array(make_array(object, reinterpret_cast<PyArray_Descr*>(dtype.release().ptr())));
 }
 

@@ -109,12 +109,18 @@ void bind_binding(nb::module_& m) {
   nb::class_<PyBinding>(m, "SessionIOBinding", "The native part of IOBinding.")
       .def(
           "__init__",
-          [](PyBinding* self, const PySession& session) {
+          [](PyBinding* self, nb::handle given) {
+            // onnxruntime's native session, beneath its InferenceSession, is the argument there.
+            const nb::object made_by = nb::getattr(given, "_session", nb::borrow(given));
+            if (!nb::isinstance<PySession>(made_by))
+              raise(PyExc_TypeError, "A binding is made for a session, and this is " + str_of(nb::repr(given)) + ".");
+            const auto& session = nb::cast<const PySession&>(made_by);
             OwnedBinding handle;
             check(api().CreateIoBinding(session.loaded()->session.get(), handle.out()));
             new (self) PyBinding{.loaded = session.loaded(), .handle = std::move(handle)};
           },
-          arg("session"), "A binding without inputs and outputs.")
+          arg("session"), "A binding without inputs and outputs.",
+          nb::sig("def __init__(self, session: Session) -> None"))
       .def("bind_input", &bind_array, arg("name"), arg("arr_on_cpu"),
            "Binds an array, which is read where it lies, or memory at an address (element type and shape of the tensor "
            "there).")

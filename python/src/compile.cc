@@ -15,27 +15,6 @@ namespace {
 
 const OrtCompileApi& compile_api() { return *api().GetCompileApi(); }
 
-// The exception of a function of Python's that the library has called.
-OrtStatus* failed(nb::python_error& error) {
-  const std::string text = str_of(nb::handle(error.type()).attr("__name__")) + ": " + str_of(error.value());
-  return api().CreateStatus(ORT_FAIL, text.c_str());
-}
-
-// Calls `body`, which may call Python, from a thread of the library's.
-template <typename Body>
-OrtStatus* in_python(Body&& body) noexcept {
-  const Locked locked;
-  try {
-    return body();
-  } catch (nb::python_error& error) {
-    return failed(error);
-  } catch (const std::exception& error) {
-    return api().CreateStatus(ORT_FAIL, error.what());
-  } catch (abi::__forced_unwind&) {  // the function gave the lock away and wants it back
-    stop_thread();
-  }
-}
-
 // Data that the library lends to a function of Python's, for as long as that runs.
 struct ContextData {
   std::span<const char> bytes;
@@ -163,6 +142,7 @@ class Compiler {
            uint32_t flags, GraphOptimizationLevel level, nb::object locate)
       : options_(options.prepare({}, 0)),
         reader_(options.context_reader),
+        delegate_(options.policy_delegate),
         model_(std::move(model)),
         embed_(embed),
         external_path_(std::move(external_path)),
@@ -193,6 +173,20 @@ class Compiler {
     });
   }
   void set_write(nb::callable write) { write_ = std::move(write); }
+  // Errors come at once.
+  void set_binary_information(std::string directory, std::string model_name) {
+    OrtModelCompilationOptions* raw = nullptr;
+    check(compile_api().CreateModelCompilationOptionsFromSessionOptions(env(), options_.get(), &raw));
+    const std::unique_ptr<OrtModelCompilationOptions, void (*)(OrtModelCompilationOptions*)> made(
+        raw, compile_api().ReleaseModelCompilationOptions);
+    auto before = std::exchange(binaries_, std::pair(std::move(directory), std::move(model_name)));
+    try {
+      set_binaries(raw);
+    } catch (...) {
+      binaries_ = std::move(before);
+      throw;
+    }
+  }
   void clear_write() { write_.reset(); }
 
  private:
@@ -218,6 +212,7 @@ class Compiler {
     if (locate_)
       check(compiler.ModelCompilationOptions_SetOutputModelGetInitializerLocationFunc(raw, &locate_initializer,
                                                                                       &*locate_));
+    if (binaries_) set_binaries(raw);
     if (write_) check(compiler.ModelCompilationOptions_SetEpContextDataWriteFunc(raw, &write_context, &*write_));
     set_output(raw);
     OrtStatus* status = nullptr;
@@ -228,15 +223,22 @@ class Compiler {
     check(status);
   }
 
+  void set_binaries(OrtModelCompilationOptions* raw) const {
+    check(compile_api().ModelCompilationOptions_SetEpContextBinaryInformation(raw, binaries_->first.c_str(),
+                                                                              binaries_->second.c_str()));
+  }
+
   OwnedSessionOptions options_;
-  std::shared_ptr<const ContextReader> reader_;  // which they call
-  nb::object model_;                             // bytes, or the text of a path
+  std::shared_ptr<const ContextReader> reader_;   // which they call
+  std::shared_ptr<const nb::callable> delegate_;  // the same
+  nb::object model_;                              // bytes, or the text of a path
   bool embed_;
   std::string external_path_;
   size_t threshold_;
   uint32_t flags_;
   GraphOptimizationLevel level_;
   std::optional<nb::callable> locate_, write_;
+  std::optional<std::pair<std::string, std::string>> binaries_;  // directory, name of the model
 };
 
 }  // namespace
@@ -280,7 +282,9 @@ void bind_compile(nb::module_& m) {
       .def("set_ep_context_data_write_func", &Compiler::set_write, arg("write_func"),
            nb::sig("def set_ep_context_data_write_func(self, write_func: collections.abc.Callable[[str, "
                    "OrtEpContextData], None]) -> None"))
-      .def("clear_ep_context_data_write_func", &Compiler::clear_write);
+      .def("clear_ep_context_data_write_func", &Compiler::clear_write)
+      .def("set_ep_context_binary_information", &Compiler::set_binary_information, arg("output_directory"),
+           arg("model_name"));
 }
 
 }  // namespace tenon::python

@@ -121,6 +121,24 @@ class Unlocked {
   PyThreadState* state_;
 };
 
+// The exception of a function of Python's that the library has called.
+OrtStatus* failed(nb::python_error& error);
+
+// Calls `body`, which may call Python, from a thread of the library's.
+template <typename Body>
+OrtStatus* in_python(Body&& body) noexcept {
+  const Locked locked;
+  try {
+    return body();
+  } catch (nb::python_error& error) {
+    return failed(error);
+  } catch (const std::exception& error) {
+    return api().CreateStatus(ORT_FAIL, error.what());
+  } catch (abi::__forced_unwind&) {  // the function gave the lock away and wants it back
+    stop_thread();
+  }
+}
+
 // The allocator of plain host memory.
 OrtAllocator* default_allocator();
 // Text that an allocator of the C ABI gave.
@@ -140,6 +158,7 @@ bool is_none(nb::handle object);
 void bind_errors(nb::module_& m);
 void bind_environment(nb::module_& m);
 void bind_devices(nb::module_& m);
+void bind_selection(nb::module_& m);
 void bind_options(nb::module_& m);
 void bind_values(nb::module_& m);
 void bind_session(nb::module_& m);

@@ -9,22 +9,11 @@
 namespace tenon::python {
 namespace {
 
-struct HardwareDevice {
-  const OrtHardwareDevice* device;
-};
-
-using Texts = std::map<std::string, std::string>;
-
-Texts to_map(const OrtKeyValuePairs* pairs) {
-  Texts made;
-  if (pairs == nullptr) return made;
-  const char* const* keys = nullptr;
-  const char* const* values = nullptr;
-  size_t count = 0;
-  api().GetKeyValuePairs(pairs, &keys, &values, &count);
-  for (size_t i = 0; i < count; ++i) made[keys[i]] = values[i];
-  return made;
-}
+constexpr uint32_t kMicrosoft = 0x1414;
+// The numbers of kinds of devices that OrtDevice has as functions. DirectML's is that of its GPUs.
+constexpr int kDmlNumber = 4;
+constexpr std::array<std::pair<const char*, int>, 8> kDeviceNumbers = {
+    {{"cpu", 0}, {"gpu", 1}, {"cuda", 1}, {"webgpu", 1}, {"fpga", 2}, {"npu", 3}, {"cann", 3}, {"dml", kDmlNumber}}};
 
 // The names that onnxruntime's package takes, and whose devices they mean.
 struct DeviceName {
@@ -35,7 +24,7 @@ struct DeviceName {
 constexpr std::array<DeviceName, 7> kDeviceNames = {{
     {"cpu", 0, 0},
     {"cuda", 1, 0x10de},
-    {"dml", 1, 0x1414},
+    {"dml", 1, kMicrosoft},
     {"cann", 3, 0x19e5},
     {"webgpu", 1, 0},
     {"gpu", 1, 0},
@@ -241,10 +230,29 @@ void bind_ep_devices(nb::module_& m) {
       .def("memory_info", &memory_info_of_device, nb::arg("memory_type"),
            "The OrtMemoryInfo of the device's memory of this kind; None if it offers none.",
            nb::sig("def memory_info(self, memory_type: OrtDeviceMemoryType) -> OrtMemoryInfo | None"))
+      .def("create_sync_stream", &create_stream, nb::rv_policy::move,
+           "A stream of the device's, for copy_tensors. Errors: those of a provider that has no streams.",
+           nb::sig("def create_sync_stream(self) -> OrtSyncStream"))
       .def("_address", [](const EpDevice& d) { return reinterpret_cast<uintptr_t>(d.device); });
 }
 
 }  // namespace
+
+std::map<std::string, std::string> to_map(const OrtKeyValuePairs* pairs) {
+  std::map<std::string, std::string> made;
+  if (pairs == nullptr) return made;
+  const char* const* keys = nullptr;
+  const char* const* values = nullptr;
+  size_t count = 0;
+  api().GetKeyValuePairs(pairs, &keys, &values, &count);
+  for (size_t i = 0; i < count; ++i) made[keys[i]] = values[i];
+  return made;
+}
+
+Device device_of_argument(nb::handle device, int id, int64_t vendor) {
+  if (nb::isinstance<Device>(device)) return nb::cast<const Device&>(device);
+  return make_device(nb::cast<std::string>(device), id, vendor);
+}
 
 Device make_device(const std::string& name, int id, int64_t vendor) {
   for (const DeviceName& known : kDeviceNames)
@@ -303,7 +311,8 @@ void bind_devices(nb::module_& m) {
   bind_enums(m);
   bind_memory_info(m);
   bind_ep_devices(m);
-  nb::class_<Device>(m, "OrtDevice", "Where tensors are: a device by the name that onnxruntime gives it.")
+  nb::class_<Device> device(m, "OrtDevice", "Where tensors are: a device by the name that onnxruntime gives it.");
+  device
       .def_static("make", &make_device, arg("ort_device_name"), arg("device_id"), arg("vendor_id") = -1,
                   "\"cpu\", \"cuda\", \"gpu\", \"npu\", \"dml\", \"cann\" or \"webgpu\"; a PCI vendor id chooses "
                   "between \"gpu\" or \"npu\" devices.")
@@ -316,7 +325,29 @@ void bind_devices(nb::module_& m) {
       .def(
           "device_mem_type", [](const Device& d) { return d.memory; },
           "0: the device's own memory; others as onnxruntime counts them.")
-      .def("_get_c_device", [](nb::handle self) { return nb::borrow(self); });
+      .def("_get_c_device", [](nb::handle self) { return nb::borrow(self); })
+      // onnxruntime has a second, native class beneath this one, which programs use as well.
+      .def(nb::init<const Device&>(), arg("c_ort_device"), "The same device.")
+      .def(
+          "__init__",
+          [](Device* self, int type, int memory, int id) {
+            const bool is_dml = type == kDmlNumber;
+            new (self) Device{.type = is_dml ? 1 : type, .memory = memory, .vendor = is_dml ? kMicrosoft : 0, .id = id};
+          },
+          arg("device_type"), arg("mem_type"), arg("device_id"))
+      .def(
+          "__init__",
+          [](Device* self, int type, int memory, uint32_t vendor, int id) {
+            new (self) Device{.type = type, .memory = memory, .vendor = vendor, .id = id};
+          },
+          arg("device_type"), arg("mem_type"), arg("vendor_id"), arg("device_id"))
+      .def(
+          "vendor_id", [](const Device& d) { return d.vendor; }, "The same as device_vendor_id().")
+      .def(
+          "mem_type", [](const Device& d) { return d.memory; }, "The same as device_mem_type().")
+      .def_static("default_memory", [] { return 0; }, "A device's own memory, for OrtDevice's mem_type.");
+  for (const auto& [name, number] : kDeviceNumbers)
+    device.def_static(name, [number = number] { return number; }, "A device_type of OrtDevice.");
 }
 
 void bind_environment(nb::module_& m) {

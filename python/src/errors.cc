@@ -130,4 +130,9 @@ void bind_errors(nb::module_& m) {
   }
 }
 
+OrtStatus* failed(nb::python_error& error) {
+  const std::string text = str_of(nb::handle(error.type()).attr("__name__")) + ": " + str_of(error.value());
+  return api().CreateStatus(ORT_FAIL, text.c_str());
+}
+
 }  // namespace tenon::python

@@ -95,6 +95,11 @@ Value import_cuda(uintptr_t address, const std::vector<int64_t>& dims, nb::handl
 Value reshaped(const Value& value, const std::vector<int64_t>& dims, nb::handle element_type, size_t offset_bytes) {
   const Tensor& tensor = value.tensor();
   const DataType type = element_type.is_none() ? tensor.type() : element_type_from(element_type);
+  // Bytes are no addresses, which strings hold.
+  if (type != tensor.type() && (holds_addresses(type) || holds_addresses(tensor.type())))
+    raise(PyExc_ValueError, "Memory of the type " + std::string(data_type_name(tensor.type())) +
+                                " cannot be used in place as " + std::string(data_type_name(type)) +
+                                ": import_memory takes numbers.");
   const Shape shape = shape_of_dims(dims);
   const size_t size_bytes = unwrap(tensor_size_bytes(type, shape));
   if (offset_bytes > tensor.size_bytes() || size_bytes > tensor.size_bytes() - offset_bytes)

@@ -10,6 +10,7 @@ NB_MODULE(_core, m) {
   bind_errors(m);
   bind_environment(m);
   bind_devices(m);
+  bind_selection(m);
   bind_values(m);
   bind_sparse(m);
   bind_adapters(m);

@@ -10,6 +10,36 @@
 namespace tenon::python {
 namespace {
 
+// A switch takes whatever says itself whether it is true, and None, as onnxruntime's does: 0 and 1 are common, and
+// numpy's booleans. A text does not say it.
+struct Truth {
+  bool value = false;
+};
+
+bool read_truth(PyObject* object, Truth& truth) {
+  if (object != Py_None && object != Py_True && object != Py_False &&
+      PyType_GetSlot(Py_TYPE(object), Py_nb_bool) == nullptr)
+    return false;
+  const int found = PyObject_IsTrue(object);
+  if (found < 0) PyErr_Clear();
+  truth.value = found == 1;
+  return found >= 0;
+}
+
+}  // namespace
+}  // namespace tenon::python
+
+template <>
+struct nanobind::detail::type_caster<tenon::python::Truth> {
+  NB_TYPE_CASTER(tenon::python::Truth, const_name("bool"))
+  bool from_python(handle source, uint8_t, cleanup_list*) noexcept {
+    return tenon::python::read_truth(source.ptr(), value);
+  }
+};
+
+namespace tenon::python {
+namespace {
+
 using ProviderList = std::vector<std::tuple<std::string, Texts>>;
 constexpr const char* kCpuProvider = "CPUExecutionProvider";
 
@@ -45,7 +75,15 @@ void append_providers(OrtSessionOptions* options, const ProviderList& providers)
   }
 }
 
+// The class of onnxruntime's package for a key; a wrong value is InvalidArgument.
+void check_key(const std::string& key) {
+  constexpr size_t kMost = 1024;
+  if (key.empty() || key.size() > kMost)
+    raise(PyExc_RuntimeError, "Config key is empty or longer than maximum length " + std::to_string(kMost));
+}
+
 void add_config_entry(Options& options, const std::string& key, const std::string& value) {
+  check_key(key);
   check(api().AddSessionConfigEntry(options.handle.get(), key.c_str(), value.c_str()));
   options.calls.emplace_back("add_session_config_entry", nb::make_tuple(key, value));
 }
@@ -74,7 +112,7 @@ void add_dimension_by_denotation(Options& options, const std::string& denotation
 
 void add_initializer(Options& options, const std::string& name, nb::handle value) {
   if (!nb::isinstance<Value>(value)) raise(PyExc_RuntimeError, "The provided Python object must be an OrtValue");
-  check(api().AddInitializer(options.handle.get(), name.c_str(), nb::cast<const Value&>(value).handle()));
+  check_run(api().AddInitializer(options.handle.get(), name.c_str(), nb::cast<const Value&>(value).handle()));
   options.calls.emplace_back("add_initializer", nb::make_tuple(name, value));
 }
 
@@ -169,6 +207,8 @@ nb::tuple reduce(const Options& options) {
           "SessionOptions with add_provider_for_devices cannot be pickled: devices are this process's.");
   if (options.context_reader != nullptr)
     raise(PyExc_TypeError, "SessionOptions with a function for EPContext data cannot be pickled.");
+  if (options.policy_delegate != nullptr)
+    raise(PyExc_TypeError, "SessionOptions with a function that chooses devices cannot be pickled.");
   nb::list calls;
   for (const auto& [function, arguments] : options.calls) {
     if (function.find("initializer") != std::string::npos)
@@ -185,7 +225,8 @@ const TenonCopyLedgerApi& ledgers() {
   return *table;
 }
 
-void set_terminate(RunSettings& run, bool value) {
+void set_terminate(RunSettings& run, Truth terminate) {
+  const bool value = terminate.value;
   check(value ? api().RunOptionsSetTerminate(run.handle.get()) : api().RunOptionsUnsetTerminate(run.handle.get()));
   run.terminate = value;
 }
@@ -225,6 +266,7 @@ void bind_run_options(nb::module_& m) {
           "Names the run in messages.")
       .def_prop_rw(
           "terminate", [](const RunSettings& run) { return run.terminate; }, &set_terminate,
+          nb::for_setter(nb::arg("on").none()),
           "True ends the runs with these options, also those under way, with the error Fail.")
       .def_prop_rw(
           "waits", [](const RunSettings& run) { return run.waits; },
@@ -238,11 +280,14 @@ void bind_run_options(nb::module_& m) {
           "Runs with these options signal these fences when all outputs are written; a run that fails poisons them.",
           nb::for_getter(nb::sig("def signals(self, /) -> list[Fence]")),
           nb::for_setter(nb::sig("def signals(self, fences: collections.abc.Iterable[Fence], /) -> None")))
-      .def_rw("only_execute_path_to_fetches", &RunSettings::only_execute_path_to_fetches,
-              "Accepted, and without effect.")
+      .def_prop_rw(
+          "only_execute_path_to_fetches", [](const RunSettings& run) { return run.only_execute_path_to_fetches; },
+          [](RunSettings& run, Truth only) { run.only_execute_path_to_fetches = only.value; },
+          nb::for_setter(nb::arg("on").none()), "Accepted, and without effect.")
       .def(
           "add_run_config_entry",
           [](RunSettings& run, const std::string& key, const std::string& value) {
+            check_key(key);
             check(api().AddRunConfigEntry(run.handle.get(), key.c_str(), value.c_str()));
           },
           arg("key"), arg("value"),
@@ -376,9 +421,25 @@ OwnedSessionOptions Options::prepare(const ProviderList& session_providers, int 
 void bind_options(nb::module_& m) {
   using nb::arg;
   bind_option_enums(m);
-  nb::class_<Options>(m, "SessionOptions",
-                      "Options of a session. Tenon's own are configuration entries whose keys begin with \"tenon.\".")
-      .def(nb::init<>())
+  nb::class_<Options> options(
+      m, "SessionOptions",
+      "Options of a session. Tenon's own are configuration entries whose keys begin with \"tenon.\".");
+  const auto add_switch = [&options]<bool Options::* kMember>(const char* name, const char* doc) {
+    options.def_prop_rw(
+        name, [](const Options& o) { return o.*kMember; }, [](Options& o, Truth on) { o.*kMember = on.value; },
+        nb::for_setter(nb::arg("on").none()), doc);
+  };
+  constexpr const char* kNoEffect = "Accepted, and without effect.";
+  add_switch.operator()<&Options::enable_cpu_mem_arena>("enable_cpu_mem_arena", kNoEffect);
+  add_switch.operator()<&Options::enable_mem_pattern>("enable_mem_pattern", kNoEffect);
+  add_switch.operator()<&Options::enable_mem_reuse>("enable_mem_reuse", kNoEffect);
+  add_switch.operator()<&Options::enable_profiling>("enable_profiling",
+                                                    "Runs write a profile; end_profiling() gives its file.");
+  add_switch.operator()<&Options::use_deterministic_compute>(
+      "use_deterministic_compute", "Providers give the same bits in each run. The CPU always does.");
+  add_switch.operator()<&Options::use_per_session_threads>(
+      "use_per_session_threads", "False: the session shares the threads of set_global_thread_pool_sizes().");
+  options.def(nb::init<>())
       .def_rw("graph_optimization_level", &Options::graph_optimization_level, "Which passes rewrite the graph.")
       .def_rw("execution_mode", &Options::execution_mode, "Accepted, and without effect: one operator runs at a time.")
       .def_rw("execution_order", &Options::execution_order, "Accepted, and without effect.")
@@ -390,18 +451,10 @@ void bind_options(nb::module_& m) {
       .def_rw("log_verbosity_level", &Options::log_verbosity_level,
               "How much is said at severity 0 (verbose); higher is more.")
       .def_rw("logid", &Options::logid, "Names the session in messages.")
-      .def_rw("enable_cpu_mem_arena", &Options::enable_cpu_mem_arena, "Accepted, and without effect.")
-      .def_rw("enable_mem_pattern", &Options::enable_mem_pattern, "Accepted, and without effect.")
-      .def_rw("enable_mem_reuse", &Options::enable_mem_reuse, "Accepted, and without effect.")
-      .def_rw("enable_profiling", &Options::enable_profiling, "Runs write a profile; end_profiling() gives its file.")
       .def_rw("profile_file_prefix", &Options::profile_file_prefix,
               "What the name of the profile's file begins with; date and time follow.")
       .def_rw("optimized_model_filepath", &Options::optimized_model_filepath,
               "Where the optimized model is written when a session is made; empty: nowhere.")
-      .def_rw("use_deterministic_compute", &Options::use_deterministic_compute,
-              "Providers give the same bits in each run. The CPU always does.")
-      .def_rw("use_per_session_threads", &Options::use_per_session_threads,
-              "False: the session shares the threads of set_global_thread_pool_sizes().")
       .def("add_session_config_entry", &add_config_entry, arg("key"), arg("value"),
            "Sets an option by its key; both are strings. docs/reference/options.md lists Tenon's own.")
       .def("get_session_config_entry", &config_entry, arg("key"),
@@ -432,6 +485,19 @@ void bind_options(nb::module_& m) {
           "has_providers", [](const Options& o) { return o.has_devices || !o.providers.empty(); },
           "Whether providers, devices or a policy have been set here.")
       .def("set_provider_selection_policy", &set_policy, arg("policy"), "Leaves the choice of devices to a policy.")
+      .def("set_provider_selection_policy_delegate", &set_policy_delegate, arg("delegate"),
+           "Leaves the choice of devices to a function: it gets all devices, the model's metadata, the runtime's, and "
+           "how many it may choose, and returns those that it chooses, the best first.",
+           nb::sig("def set_provider_selection_policy_delegate(self, delegate: "
+                   "collections.abc.Callable[[list[OrtEpDevice], dict[str, str], dict[str, str], int], "
+                   "collections.abc.Sequence[OrtEpDevice]]) -> None"))
+      .def(
+          "set_load_cancellation_flag",
+          [](Options& o, Truth cancel) {
+            check(api().SessionOptionsSetLoadCancellationFlag(o.handle.get(), cancel.value));
+          },
+          arg("cancel"),
+          "True ends the loading of a model with these options, also on another thread, with ModelLoadCanceled.")
       .def("register_custom_ops_library", &register_custom_operators, arg("path"),
            "Loads a library of operators that was built for onnxruntime's C API. Errors: RuntimeError or Fail when it "
            "cannot be loaded.")

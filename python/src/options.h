@@ -51,6 +51,7 @@ struct Options {
   bool has_own_devices = false;  // the former
   bool has_custom_operators = false;
   std::shared_ptr<const ContextReader> context_reader;
+  std::shared_ptr<const nb::callable> policy_delegate;
   // Function and arguments of each call that has changed `handle`, in order.
   std::vector<std::pair<std::string, nb::object>> calls;
 
@@ -60,6 +61,9 @@ struct Options {
   OwnedSessionOptions prepare(const std::vector<std::tuple<std::string, Texts>>& session_providers,
                               int default_threads) const;
 };
+
+// A function that chooses devices: the options keep it.
+void set_policy_delegate(Options& options, nb::callable delegate);
 
 // RunOptions as Python sees it.
 struct RunSettings {

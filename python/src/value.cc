@@ -28,6 +28,12 @@ struct ManagedVersioned {
   uint32_t major, minor;
   void* manager;
   void (*deleter)(ManagedVersioned*);
+  uint64_t flags;
+  void* data;
+  int32_t device_type, device_id;
+  int32_t ndim;
+  uint8_t code, bits;
+  uint16_t lanes;
 };
 
 template <typename T>
@@ -85,12 +91,12 @@ Value value_on(const Device& device, const std::vector<int64_t>& dims, DataType 
   return allocate(dims, type, info.get());
 }
 
-Value from_numpy(nb::handle array, const std::string& device_type, int device_id, int64_t vendor_id) {
+Value from_numpy(nb::handle array, nb::handle device_type, int device_id, int64_t vendor_id) {
   if (!is_array(array))
     raise(PyExc_RuntimeError,
           "Creation of OrtValues is currently only supported from numpy arrays, and this is " +
               nb::cast<std::string>(nb::str(nb::handle(reinterpret_cast<PyObject*>(Py_TYPE(array.ptr()))))));
-  const Device device = make_device(device_type, device_id, vendor_id);
+  const Device device = device_of_argument(device_type, device_id, vendor_id);
   Tensor tensor = tensor_of_array(array);
   if (is_plain_host(device)) return Value(std::move(tensor));
   const Shape& shape = tensor.shape();
@@ -104,11 +110,11 @@ Value from_numpy_as(nb::handle array, nb::handle type) {
   return Value(tensor_of_array_as(array, element_type_from(type)));
 }
 
-Value from_shape(const std::vector<int64_t>& dims, nb::handle type, const std::string& device_type, int device_id,
+Value from_shape(const std::vector<int64_t>& dims, nb::handle type, nb::handle device_type, int device_id,
                  int64_t vendor_id, nb::handle memory_info) {
   const DataType element = element_type_from(type);
   if (!memory_info.is_none()) return allocate(dims, element, nb::cast<const MemoryInfo&>(memory_info).info);
-  return value_on(make_device(device_type, device_id, vendor_id), dims, element);
+  return value_on(device_of_argument(device_type, device_id, vendor_id), dims, element);
 }
 
 // A tensor that the host reads: the value's own memory, or a copy of a device's.
@@ -172,10 +178,17 @@ void update(Value& value, nb::handle data) {
 constexpr int kOnCpu = 1, kOnCuda = 2, kOnCudaManaged = 13;
 using DlpackDevice = std::pair<int, int>;
 
-// A kind may come as an enumeration.
-DlpackDevice dlpack_device_of(nb::handle pair) {
-  return {nb::cast<int>(nb::int_(pair[nb::int_(0)])), nb::cast<int>(nb::int_(pair[nb::int_(1)]))};
+// Two numbers, as DLPack's tuples have them. A kind of device may come as an enumeration.
+DlpackDevice pair_of(nb::handle pair, const char* what) {
+  try {
+    return {nb::cast<int>(nb::int_(pair[nb::int_(0)])), nb::cast<int>(nb::int_(pair[nb::int_(1)]))};
+  } catch (nb::python_error&) {
+  } catch (const nb::cast_error&) {
+  }
+  raise(PyExc_TypeError, std::string(what) + " is a tuple of two numbers, and this is " + str_of(nb::repr(pair)) + ".");
 }
+
+DlpackDevice dlpack_device_of(nb::handle pair) { return pair_of(pair, "A device of DLPack"); }
 
 std::string text_of(const DlpackDevice& device) {
   return "(" + std::to_string(device.first) + ", " + std::to_string(device.second) + ")";
@@ -225,7 +238,7 @@ nb::object to_dlpack(const Value& value, nb::handle stream, nb::handle max_versi
   if (there != here && !may_copy)
     raise(PyExc_BufferError, "The tensor is in device memory, and copy=False asks for it in the host's.");
   if (there != here || (!is_none(copy) && may_copy)) tensor = copy_on(tensor, there).tensor();
-  const bool versioned = !is_none(max_version) && nb::cast<int>(max_version[nb::int_(0)]) >= 1;
+  const bool versioned = !is_none(max_version) && pair_of(max_version, "max_version").first >= 1;
   if (versioned) {
     DLManagedTensorVersioned* managed = unwrap(tensor_to_dlpack_versioned(tensor));
     PyObject* capsule = PyCapsule_New(managed, kVersionedCapsule,
@@ -273,7 +286,26 @@ nb::object capsule_of(nb::handle data) {
   return capsule;
 }
 
-Value from_dlpack(nb::handle data) {
+Value from_shape_in(const std::vector<int64_t>& dims, nb::handle type, const MemoryInfo& memory_info) {
+  return allocate(dims, element_type_from(type), memory_info.info);
+}
+
+// DLPack had no booleans once, and some producers still send bytes for them.
+bool is_uint8(nb::handle capsule) {
+  const void* pointer = PyCapsule_GetPointer(capsule.ptr(), PyCapsule_GetName(capsule.ptr()));
+  if (pointer == nullptr) throw nb::python_error();
+  constexpr uint8_t kUnsigned = 1;
+  if (PyCapsule_IsValid(capsule.ptr(), kVersionedCapsule) != 0) {
+    const auto* versioned = static_cast<const ManagedVersioned*>(pointer);
+    return versioned->code == kUnsigned && versioned->bits == 8;
+  }
+  if (PyCapsule_IsValid(capsule.ptr(), kCapsule) == 0)
+    raise(PyExc_TypeError, "This is no DLPack capsule, or somebody has used it.");
+  const auto* managed = static_cast<const Managed*>(pointer);
+  return managed->code == kUnsigned && managed->bits == 8;
+}
+
+Value from_dlpack(nb::handle data, bool is_bool_tensor) {
   nb::object capsule = capsule_of(data);
   Tensor tensor;
   if (PyCapsule_IsValid(capsule.ptr(), kVersionedCapsule) != 0) {
@@ -286,6 +318,10 @@ Value from_dlpack(nb::handle data) {
     PyCapsule_SetName(capsule.ptr(), "used_dltensor");
   } else {
     raise(PyExc_TypeError, "from_dlpack needs an object with __dlpack__, or a DLPack capsule that nobody has used.");
+  }
+  if (is_bool_tensor && tensor.type() == DataType::kUint8) {
+    Tensor truths = unwrap(tensor.reinterpret(DataType::kBool, tensor.shape()));
+    tensor = tensor.read_only() ? truths.as_read_only() : std::move(truths);
   }
   return Value(std::move(tensor));
 }
@@ -398,10 +434,14 @@ std::string device_name(const MemorySpace& space) {
 
 void bind_values(nb::module_& m) {
   using nb::arg;
+  m.def("is_dlpack_uint8_tensor", &is_uint8, arg("capsule"),
+        "Whether a DLPack capsule has bytes, or booleans as bytes.",
+        nb::sig("def is_dlpack_uint8_tensor(capsule: typing.Any) -> bool"));
   nb::class_<Value>(m, "OrtValue",
                     "A value of a model: a tensor, a sequence, a map, or what an optional holds.\n\n"
                     "It shares the memory that it was made of and keeps its owner alive; numpy() and DLPack give views "
-                    "of the same memory.")
+                    "of the same memory.",
+                    nb::is_weak_referenceable())
       .def(
           "__init__",
           [](Value* self, const Value& ortvalue, nb::handle, nb::handle) { new (self) Value(second_handle(ortvalue)); },
@@ -414,22 +454,43 @@ void bind_values(nb::module_& m) {
                   "A value over the array's memory; an array that is not contiguous, or of strings, is copied. For "
                   "another device than \"cpu\" a copy there.",
                   nb::sig("def ortvalue_from_numpy(numpy_obj: numpy.ndarray[typing.Any, typing.Any], device_type: str "
-                          "= 'cpu', device_id: int = 0, vendor_id: int = -1) -> OrtValue"))
+                          "| OrtDevice = 'cpu', device_id: int = 0, vendor_id: int = -1) -> OrtValue"))
       .def_static("ortvalue_from_numpy_with_onnx_type", &from_numpy_as, arg("data"), arg("onnx_element_type"),
                   "The array's memory as elements of an ONNX type of the same size: bfloat16 in an array of uint16.",
                   nb::sig("def ortvalue_from_numpy_with_onnx_type(data: numpy.ndarray[typing.Any, typing.Any], "
                           "onnx_element_type: int) -> OrtValue"))
-      .def_static("ortvalue_from_shape_and_type", &from_shape,
-                  nb::sig("def ortvalue_from_shape_and_type(shape: collections.abc.Sequence[int], element_type: "
-                          "typing.Any, device_type: str = 'cpu', device_id: int = 0, vendor_id: int = -1, memory_info: "
-                          "OrtMemoryInfo | None = None) -> OrtValue"),
-                  arg("shape"), arg("element_type"), arg("device_type") = "cpu", arg("device_id") = 0,
-                  arg("vendor_id") = -1, arg("memory_info") = nb::none(),
-                  "New memory for a tensor. The type is numpy's, or ONNX's number. With `memory_info` (of an "
-                  "OrtEpDevice) the memory is of its allocator, and the device arguments are ignored.")
-      .def_static("from_dlpack", &from_dlpack, nb::sig("def from_dlpack(data: typing.Any) -> OrtValue"), arg("data"),
+      .def_static(
+          "ortvalue_from_shape_and_type", &from_shape,
+          nb::sig(
+              "def ortvalue_from_shape_and_type(shape: collections.abc.Sequence[int], element_type: "
+              "typing.Any, device_type: str | OrtDevice = 'cpu', device_id: int = 0, vendor_id: int = -1, memory_info: "
+              "OrtMemoryInfo | None = None) -> OrtValue"),
+          arg("shape"), arg("element_type"), arg("device_type") = "cpu", arg("device_id") = 0, arg("vendor_id") = -1,
+          arg("memory_info") = nb::none(),
+          "New memory for a tensor. The type is numpy's, or ONNX's number. With `memory_info` (of an "
+          "OrtEpDevice) the memory is of its allocator, and the device arguments are ignored.")
+      .def_static(
+          "ortvalue_from_shape_and_onnx_type", &from_shape,
+          nb::sig("def ortvalue_from_shape_and_onnx_type(shape: collections.abc.Sequence[int], "
+                  "onnx_element_type: int, device_type: str | OrtDevice = 'cpu', device_id: int = 0, vendor_id: int "
+                  "= -1, memory_info: OrtMemoryInfo | None = None) -> OrtValue"),
+          arg("shape"), arg("onnx_element_type"), arg("device_type") = "cpu", arg("device_id") = 0,
+          arg("vendor_id") = -1, arg("memory_info") = nb::none(), "The same with ONNX's number of the type.")
+      .def_static("ortvalue_from_shape_and_type_for_memory_info", &from_shape_in, arg("shape"), arg("element_type"),
+                  arg("memory_info"), "The same with the memory of an OrtMemoryInfo.",
+                  nb::sig("def ortvalue_from_shape_and_type_for_memory_info(shape: collections.abc.Sequence[int], "
+                          "element_type: typing.Any, memory_info: OrtMemoryInfo) -> OrtValue"))
+      .def_static("ortvalue_from_shape_and_onnx_type_for_memory_info", &from_shape_in, arg("shape"),
+                  arg("onnx_element_type"), arg("memory_info"), "The same with ONNX's number of the type.",
+                  nb::sig("def ortvalue_from_shape_and_onnx_type_for_memory_info(shape: "
+                          "collections.abc.Sequence[int], onnx_element_type: int, memory_info: OrtMemoryInfo) -> "
+                          "OrtValue"))
+      .def_static("from_dlpack", &from_dlpack,
+                  nb::sig("def from_dlpack(data: typing.Any, is_bool_tensor: bool = False) -> OrtValue"), arg("data"),
+                  arg("is_bool_tensor") = false,
                   "A value over the memory of another library's tensor (an object with __dlpack__, or a capsule): no "
-                  "copy. Tensors have to be contiguous and in memory that the host reads.")
+                  "copy. Tensors have to be contiguous and in memory that the host reads. `is_bool_tensor` makes bytes "
+                  "booleans.")
       .def_static(
           "ort_value_from_sparse_tensor", [](nb::handle sparse) { return Value(sparse_of(sparse)); },
           arg("sparse_tensor"), "A value that shares the sparse tensor.",
@@ -494,6 +555,9 @@ void bind_values(nb::module_& m) {
            "A DLPack capsule over the same memory, which it keeps alive.",
            nb::sig("def __dlpack__(self, *, stream: typing.Any = None, max_version: tuple[int, int] | None = None, "
                    "dl_device: tuple[int, int] | None = None, copy: bool | None = None) -> typing.Any"))
+      .def(
+          "to_dlpack", [](const Value& v) { return to_dlpack(v, nb::none(), nb::none(), nb::none(), nb::none()); },
+          "The capsule that __dlpack__() gives.", nb::sig("def to_dlpack(self) -> typing.Any"))
       .def("__dlpack_device__", &dlpack_device, "DLPack's number for the kind of device, and the device's number.",
            nb::sig("def __dlpack_device__(self) -> tuple[int, int]"))
       .def("update_inplace", &update, arg("data"),

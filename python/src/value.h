@@ -5,6 +5,8 @@
 #include <tenon/session.h>
 #include <tenon/tensor.h>
 
+#include <map>
+
 #include "core.h"
 #include "sparse.h"
 
@@ -45,7 +47,9 @@ struct Device {
   uint32_t vendor = 0;
   int id = 0;
 };
-// Errors: Exception for a name that onnxruntime does not know either. A vendor below 0 is the name's own.
+// A name, or an OrtDevice, beside which the other arguments do not count. Errors: Exception for a name that onnxruntime
+// does not know either. A vendor below 0 is the name's own.
+Device device_of_argument(nb::handle device, int id, int64_t vendor);
 Device make_device(const std::string& name, int id, int64_t vendor);
 OwnedMemoryInfo memory_info_of(const Device& device);
 
@@ -55,10 +59,22 @@ struct MemoryInfo {
   const OrtMemoryInfo* info = nullptr;
   std::shared_ptr<const void> owner = nullptr;  // of an info that is part of something
 };
+// A piece of hardware; it lives as long as the env.
+struct HardwareDevice {
+  const OrtHardwareDevice* device;
+};
+// A stream of a device's, in which copy_tensors() queues.
+struct SyncStream {
+  Owned<OrtSyncStream, &OrtApi::ReleaseSyncStream> handle;
+};
+// Texts by name; null has none.
+std::map<std::string, std::string> to_map(const OrtKeyValuePairs* pairs);
 // A device of an execution provider; it lives as long as the provider's library.
 struct EpDevice {
   const OrtEpDevice* device;
 };
+// Errors: those of a provider that has no streams.
+SyncStream create_stream(const EpDevice& device);
 std::string device_name(const MemorySpace& space);
 
 // numpy's type or ONNX's number. Errors: RuntimeError for a type that no tensor of numbers has.

@@ -112,6 +112,13 @@ class ModelCompiler:
         """The programs lie in files again."""
         self._compiler.clear_ep_context_data_write_func()
 
+    def set_ep_context_binary_information(self, output_directory: str | os.PathLike[str], model_name: str) -> None:
+        """Where providers put the files of their programs, and the name of the model that those files' names begin with.
+
+        Errors: InvalidArgument for an empty argument, and for a path that is no directory.
+        """
+        self._compiler.set_ep_context_binary_information(os.fspath(output_directory), model_name)
+
 
 def _locator(
     function: GetInitializerLocationFunc | None,

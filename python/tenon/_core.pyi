@@ -263,10 +263,25 @@ class OrtEpDevice:
         The OrtMemoryInfo of the device's memory of this kind; None if it offers none.
         """
 
+    def create_sync_stream(self) -> OrtSyncStream:
+        """
+        A stream of the device's, for copy_tensors. Errors: those of a provider that has no streams.
+        """
+
     def _address(self) -> int: ...
 
 class OrtDevice:
     """Where tensors are: a device by the name that onnxruntime gives it."""
+
+    @overload
+    def __init__(self, c_ort_device: OrtDevice) -> None:
+        """The same device."""
+
+    @overload
+    def __init__(self, device_type: int, mem_type: int, device_id: int) -> None: ...
+
+    @overload
+    def __init__(self, device_type: int, mem_type: int, vendor_id: int, device_id: int) -> None: ...
 
     @staticmethod
     def make(ort_device_name: str, device_id: int, vendor_id: int = -1) -> OrtDevice:
@@ -288,6 +303,92 @@ class OrtDevice:
 
     def _get_c_device(self) -> object: ...
 
+    def vendor_id(self) -> int:
+        """The same as device_vendor_id()."""
+
+    def mem_type(self) -> int:
+        """The same as device_mem_type()."""
+
+    @staticmethod
+    def default_memory() -> int:
+        """A device's own memory, for OrtDevice's mem_type."""
+
+    @staticmethod
+    def cpu() -> int:
+        """A device_type of OrtDevice."""
+
+    @staticmethod
+    def gpu() -> int:
+        """A device_type of OrtDevice."""
+
+    @staticmethod
+    def cuda() -> int:
+        """A device_type of OrtDevice."""
+
+    @staticmethod
+    def webgpu() -> int:
+        """A device_type of OrtDevice."""
+
+    @staticmethod
+    def fpga() -> int:
+        """A device_type of OrtDevice."""
+
+    @staticmethod
+    def npu() -> int:
+        """A device_type of OrtDevice."""
+
+    @staticmethod
+    def cann() -> int:
+        """A device_type of OrtDevice."""
+
+    @staticmethod
+    def dml() -> int:
+        """A device_type of OrtDevice."""
+
+class OrtCompiledModelCompatibility(enum.IntEnum):
+    """Whether a compiled model fits devices."""
+
+    EP_NOT_APPLICABLE = 0
+
+    EP_SUPPORTED_OPTIMAL = 1
+
+    EP_SUPPORTED_PREFER_RECOMPILATION = 2
+
+    EP_UNSUPPORTED = 3
+
+class OrtSyncStream:
+    """A stream of a device's, from OrtEpDevice.create_sync_stream()."""
+
+    def get_handle(self) -> int:
+        """The address of the device library's own stream."""
+
+def get_hardware_devices() -> list[OrtHardwareDevice]:
+    """The hardware that there is, whether or not a provider uses it."""
+
+def get_compatibility_info_from_model(model_path: str, ep_type: str) -> str | None:
+    """
+    What a compiled model says of its fit for a provider; None where it says nothing.
+    """
+
+def get_compatibility_info_from_model_bytes(model_data: bytes, ep_type: str) -> str | None:
+    """The same of a model's bytes."""
+
+def get_model_compatibility_for_ep_devices(ep_devices: Sequence[OrtEpDevice], compatibility_info: str) -> OrtCompiledModelCompatibility:
+    """Whether what a compiled model says fits devices, all of one provider."""
+
+def get_hardware_device_ep_incompatibility_details(ep_name: str, hw: OrtHardwareDevice) -> dict[str, Any]:
+    """
+    Why a provider cannot use a piece of hardware: reasons_bitmask (0: it can, as far as is known), notes and error_code.
+    """
+
+def copy_tensors(src: Sequence[OrtValue], dst: Sequence[OrtValue], stream: OrtSyncStream | None = None) -> None:
+    """
+    Copies each tensor of `src` into the memory of the one of `dst` at its place; types and sizes are equal. With a stream the copies are queued in it.
+    """
+
+def is_dlpack_uint8_tensor(capsule: Any) -> bool:
+    """Whether a DLPack capsule has bytes, or booleans as bytes."""
+
 class OrtValue:
     """
     A value of a model: a tensor, a sequence, a map, or what an optional holds.
@@ -299,7 +400,7 @@ class OrtValue:
         """A second handle of the same value."""
 
     @staticmethod
-    def ortvalue_from_numpy(numpy_obj: NDArray[Any], device_type: str = 'cpu', device_id: int = 0, vendor_id: int = -1) -> OrtValue:
+    def ortvalue_from_numpy(numpy_obj: NDArray[Any], device_type: str | OrtDevice = 'cpu', device_id: int = 0, vendor_id: int = -1) -> OrtValue:
         """
         A value over the array's memory; an array that is not contiguous, or of strings, is copied. For another device than "cpu" a copy there.
         """
@@ -311,15 +412,27 @@ class OrtValue:
         """
 
     @staticmethod
-    def ortvalue_from_shape_and_type(shape: Sequence[int], element_type: Any, device_type: str = 'cpu', device_id: int = 0, vendor_id: int = -1, memory_info: OrtMemoryInfo | None = None) -> OrtValue:
+    def ortvalue_from_shape_and_type(shape: Sequence[int], element_type: Any, device_type: str | OrtDevice = 'cpu', device_id: int = 0, vendor_id: int = -1, memory_info: OrtMemoryInfo | None = None) -> OrtValue:
         """
         New memory for a tensor. The type is numpy's, or ONNX's number. With `memory_info` (of an OrtEpDevice) the memory is of its allocator, and the device arguments are ignored.
         """
 
     @staticmethod
-    def from_dlpack(data: Any) -> OrtValue:
+    def ortvalue_from_shape_and_onnx_type(shape: Sequence[int], onnx_element_type: int, device_type: str | OrtDevice = 'cpu', device_id: int = 0, vendor_id: int = -1, memory_info: OrtMemoryInfo | None = None) -> OrtValue:
+        """The same with ONNX's number of the type."""
+
+    @staticmethod
+    def ortvalue_from_shape_and_type_for_memory_info(shape: Sequence[int], element_type: Any, memory_info: OrtMemoryInfo) -> OrtValue:
+        """The same with the memory of an OrtMemoryInfo."""
+
+    @staticmethod
+    def ortvalue_from_shape_and_onnx_type_for_memory_info(shape: Sequence[int], onnx_element_type: int, memory_info: OrtMemoryInfo) -> OrtValue:
+        """The same with ONNX's number of the type."""
+
+    @staticmethod
+    def from_dlpack(data: Any, is_bool_tensor: bool = False) -> OrtValue:
         """
-        A value over the memory of another library's tensor (an object with __dlpack__, or a capsule): no copy. Tensors have to be contiguous and in memory that the host reads.
+        A value over the memory of another library's tensor (an object with __dlpack__, or a capsule): no copy. Tensors have to be contiguous and in memory that the host reads. `is_bool_tensor` makes bytes booleans.
         """
 
     @staticmethod
@@ -381,6 +494,9 @@ class OrtValue:
 
     def __dlpack__(self, *, stream: Any = None, max_version: tuple[int, int] | None = None, dl_device: tuple[int, int] | None = None, copy: bool | None = None) -> Any:
         """A DLPack capsule over the same memory, which it keeps alive."""
+
+    def to_dlpack(self) -> Any:
+        """The capsule that __dlpack__() gives."""
 
     def __dlpack_device__(self) -> tuple[int, int]:
         """DLPack's number for the kind of device, and the device's number."""
@@ -575,6 +691,50 @@ class SessionOptions:
     def __init__(self) -> None: ...
 
     @property
+    def enable_cpu_mem_arena(self) -> bool:
+        """Accepted, and without effect."""
+
+    @enable_cpu_mem_arena.setter
+    def enable_cpu_mem_arena(self, on: bool | None) -> None: ...
+
+    @property
+    def enable_mem_pattern(self) -> bool:
+        """Accepted, and without effect."""
+
+    @enable_mem_pattern.setter
+    def enable_mem_pattern(self, on: bool | None) -> None: ...
+
+    @property
+    def enable_mem_reuse(self) -> bool:
+        """Accepted, and without effect."""
+
+    @enable_mem_reuse.setter
+    def enable_mem_reuse(self, on: bool | None) -> None: ...
+
+    @property
+    def enable_profiling(self) -> bool:
+        """Runs write a profile; end_profiling() gives its file."""
+
+    @enable_profiling.setter
+    def enable_profiling(self, on: bool | None) -> None: ...
+
+    @property
+    def use_deterministic_compute(self) -> bool:
+        """Providers give the same bits in each run. The CPU always does."""
+
+    @use_deterministic_compute.setter
+    def use_deterministic_compute(self, on: bool | None) -> None: ...
+
+    @property
+    def use_per_session_threads(self) -> bool:
+        """
+        False: the session shares the threads of set_global_thread_pool_sizes().
+        """
+
+    @use_per_session_threads.setter
+    def use_per_session_threads(self, on: bool | None) -> None: ...
+
+    @property
     def graph_optimization_level(self) -> GraphOptimizationLevel:
         """Which passes rewrite the graph."""
 
@@ -635,34 +795,6 @@ class SessionOptions:
     def logid(self, arg: str, /) -> None: ...
 
     @property
-    def enable_cpu_mem_arena(self) -> bool:
-        """Accepted, and without effect."""
-
-    @enable_cpu_mem_arena.setter
-    def enable_cpu_mem_arena(self, arg: bool, /) -> None: ...
-
-    @property
-    def enable_mem_pattern(self) -> bool:
-        """Accepted, and without effect."""
-
-    @enable_mem_pattern.setter
-    def enable_mem_pattern(self, arg: bool, /) -> None: ...
-
-    @property
-    def enable_mem_reuse(self) -> bool:
-        """Accepted, and without effect."""
-
-    @enable_mem_reuse.setter
-    def enable_mem_reuse(self, arg: bool, /) -> None: ...
-
-    @property
-    def enable_profiling(self) -> bool:
-        """Runs write a profile; end_profiling() gives its file."""
-
-    @enable_profiling.setter
-    def enable_profiling(self, arg: bool, /) -> None: ...
-
-    @property
     def profile_file_prefix(self) -> str:
         """What the name of the profile's file begins with; date and time follow."""
 
@@ -677,22 +809,6 @@ class SessionOptions:
 
     @optimized_model_filepath.setter
     def optimized_model_filepath(self, arg: str, /) -> None: ...
-
-    @property
-    def use_deterministic_compute(self) -> bool:
-        """Providers give the same bits in each run. The CPU always does."""
-
-    @use_deterministic_compute.setter
-    def use_deterministic_compute(self, arg: bool, /) -> None: ...
-
-    @property
-    def use_per_session_threads(self) -> bool:
-        """
-        False: the session shares the threads of set_global_thread_pool_sizes().
-        """
-
-    @use_per_session_threads.setter
-    def use_per_session_threads(self, arg: bool, /) -> None: ...
 
     def add_session_config_entry(self, key: str, value: str) -> None:
         """
@@ -738,6 +854,16 @@ class SessionOptions:
 
     def set_provider_selection_policy(self, policy: OrtExecutionProviderDevicePolicy) -> None:
         """Leaves the choice of devices to a policy."""
+
+    def set_provider_selection_policy_delegate(self, delegate: Callable[[list[OrtEpDevice], dict[str, str], dict[str, str], int], Sequence[OrtEpDevice]]) -> None:
+        """
+        Leaves the choice of devices to a function: it gets all devices, the model's metadata, the runtime's, and how many it may choose, and returns those that it chooses, the best first.
+        """
+
+    def set_load_cancellation_flag(self, cancel: bool) -> None:
+        """
+        True ends the loading of a model with these options, also on another thread, with ModelLoadCanceled.
+        """
 
     def register_custom_ops_library(self, path: str) -> None:
         """
@@ -791,7 +917,7 @@ class RunOptions:
         """
 
     @terminate.setter
-    def terminate(self, arg: bool, /) -> None: ...
+    def terminate(self, on: bool | None) -> None: ...
 
     @property
     def waits(self, /) -> list[Fence]:
@@ -816,7 +942,7 @@ class RunOptions:
         """Accepted, and without effect."""
 
     @only_execute_path_to_fetches.setter
-    def only_execute_path_to_fetches(self, arg: bool, /) -> None: ...
+    def only_execute_path_to_fetches(self, on: bool | None) -> None: ...
 
     def add_run_config_entry(self, key: str, value: str) -> None:
         """
@@ -1125,3 +1251,5 @@ class NativeModelCompiler:
     def set_ep_context_data_write_func(self, write_func: Callable[[str, OrtEpContextData], None]) -> None: ...
 
     def clear_ep_context_data_write_func(self) -> None: ...
+
+    def set_ep_context_binary_information(self, output_directory: str, model_name: str) -> None: ...

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 from tenon._core import OrtHardwareDeviceType, OrtValue, get_available_providers, get_ep_devices
@@ -56,16 +56,6 @@ class OrtValueVector(list[OrtValue]):
         """A DLPack capsule for each value, or what `to_tensor` makes of it."""
         capsules = [value.__dlpack__() for value in self]
         return capsules if to_tensor is None else [to_tensor(capsule) for capsule in capsules]
-
-
-def copy_tensors(src: Sequence[OrtValue], dst: Sequence[OrtValue], stream: Any = None) -> None:
-    """Copies each tensor of `src` into the memory of the one of `dst` at its place; types and sizes are equal."""
-    if stream is not None:
-        raise ValueError("copy_tensors copies before it returns, and takes no stream.")
-    if len(src) != len(dst):
-        raise ValueError(f"copy_tensors has {len(src)} sources and {len(dst)} targets.")
-    for source, target in zip(src, dst):
-        target.update_inplace(source)
 
 
 def get_all_providers() -> list[str]:

@@ -15,6 +15,9 @@ from tenon._core import OrtValue
 def _on_cuda(source: Any) -> OrtValue:
     """Memory that an object of the CUDA array interface names; when this returns, the producer's work on it is done."""
     interface = source.__cuda_array_interface__
+    missing = [key for key in ("shape", "typestr", "data") if interface.get(key) is None]
+    if missing:
+        raise ValueError(f"The CUDA array interface of {source!r} lacks {', '.join(missing)}.")
     shape, dtype = tuple(interface["shape"]), np.dtype(interface["typestr"])
     address, read_only = interface["data"]
     strides, dense = interface.get("strides"), [dtype.itemsize] * len(shape)
@@ -53,6 +56,8 @@ def _in_place(source: Any, name: str) -> OrtValue:
     if hasattr(source, "__cuda_array_interface__"):
         return _on_cuda(source)
     buffer = getattr(source, "buf", source)  # multiprocessing.shared_memory.SharedMemory has its bytes there
+    if buffer is None:
+        raise ValueError(f"{source!r} is closed.")
     try:
         view = memoryview(buffer)
     except TypeError:
@@ -88,6 +93,8 @@ def import_memory(
     and asked for with writable=True; TypeError for an object without memory; RuntimeError for a CUDA device's memory without
     its driver.
     """
+    if offset_bytes < 0:
+        raise ValueError(f"offset_bytes is {offset_bytes}, and counts from the begin of the memory.")
     if isinstance(source, int) and not isinstance(source, bool):
         if shape is None or element_type is None:
             raise ValueError(f"An fd ({source}) does not say what lies behind it: give shape and element_type.")

@@ -131,3 +131,52 @@ def quantize_qdq_matmul_2bits(*arguments: Any) -> bool:
 def quantize_qdq_matmul_4bits(*arguments: Any) -> bool:
     """(dst, src, scale, zero_points, block_size, columns, rows, is_symmetric): 4 bits, for DequantizeLinear."""
     return _quantize_qdq(4, *arguments)
+
+
+# Where the 4-bit types of bitsandbytes change from one value to the next.
+_FP4_BOUNDS = (0.00260417, 0.0859375, 0.20833333, 0.29166667, 0.4166667, 0.583333, 0.8333333)
+_FP4_CODES = np.array([0b0000, 0b0001, 0b0110, 0b0111, 0b0100, 0b0101, 0b0010, 0b0011], np.uint8)
+_NF4_BOUNDS = (
+    -0.8480964004993439,
+    -0.6106329262256622,
+    -0.4599952697753906,
+    -0.33967943489551544,
+    -0.23460740596055984,
+    -0.13791173323988914,
+    -0.045525018125772476,
+    0.03979014977812767,
+    0.1202552504837513,
+    0.2035212516784668,
+    0.2920137718319893,
+    0.3893125355243683,
+    0.5016634166240692,
+    0.6427869200706482,
+    0.8614784181118011,
+)
+
+
+def quantize_matmul_bnb4(
+    dst: _Array, src: _Array, absmax: _Array, block_size: int, quant_type: int, columns: int, rows: int
+) -> None:
+    """MatMulBnb4's layout, FP4 (`quant_type` 0) or NF4 (1): the transposed weight in blocks, the first element in high bits."""
+    _check(dst, src, columns, rows, block_size)
+    if quant_type not in (0, 1):
+        raise ValueError(f"The type of 4 bits is 0 (FP4) or 1 (NF4), and {quant_type} is given.")
+    flat = np.ascontiguousarray(src, np.float32).reshape(-1)
+    blocks = -(-flat.size // block_size)
+    padded = np.zeros(blocks * block_size, np.float32)
+    padded[: flat.size] = flat
+    values = padded.reshape(blocks, block_size)
+    largest = np.abs(values).max(1)
+    factors = np.where(largest > 0, np.float32(1) / np.where(largest > 0, largest, np.float32(1)), np.float32(0))
+    scaled = values * factors[:, None].astype(np.float32)
+    if quant_type == 0:
+        codes = _FP4_CODES[np.searchsorted(np.array(_FP4_BOUNDS, np.float32), np.abs(scaled))]
+        codes = codes + np.where(scaled < 0, np.uint8(0b1000), np.uint8(0))
+    else:
+        codes = np.searchsorted(np.array(_NF4_BOUNDS, np.float32), scaled).astype(np.uint8)
+    elements = codes.reshape(-1)[: flat.size]
+    if elements.size % 2 != 0:
+        elements = np.append(elements, np.uint8(7 if quant_type == 1 else 0))  # zero
+    dst.reshape(-1)[: elements.size // 2] = (elements[::2] << 4) | elements[1::2]
+    absmax.reshape(-1)[:] = largest

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import copyreg
 import os
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Union
+from typing import TYPE_CHECKING, Any, Union
 
 from tenon import _core
 from tenon._core import Fence, NodeArg, OrtDevice, OrtValue, RunOptions, SessionOptions
@@ -14,6 +15,9 @@ from tenon._functions import OrtValueVector
 from tenon._plan import PlanReport, shapes_of
 from tenon._progress import Progress
 from tenon._threads import default_threads
+
+if TYPE_CHECKING:
+    from tenon._native_session import NativeSession
 
 _CPU = "CPUExecutionProvider"
 # Programs ask for onnxruntime's provider, whose options Tenon's takes.
@@ -137,7 +141,8 @@ class InferenceSession(Session):
         provider_options: Sequence[Mapping[Any, Any]] | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__()
+        if "_model" not in self.__dict__:  # programs call it again to load another model
+            super().__init__()
         if isinstance(path_or_bytes, (str, os.PathLike)):
             self._model: str | bytes = os.fspath(path_or_bytes)
         elif isinstance(path_or_bytes, (bytes, bytearray, memoryview)):
@@ -150,8 +155,10 @@ class InferenceSession(Session):
         self.set_providers(providers, provider_options)
 
     @property
-    def _sess(self) -> InferenceSession:
-        return self
+    def _sess(self) -> NativeSession:
+        from tenon._native_session import NativeSession
+
+        return NativeSession.of(self)
 
     @property
     def _model_path(self) -> str | None:
@@ -332,8 +339,18 @@ class InferenceSession(Session):
         return OrtValue.ortvalue_from_shape_and_type(shape, element_type, device_type, device_id, vendor_id)
 
     def __reduce__(self) -> Any:
+        kind = type(self)
+        if hasattr(kind, "__setstate__"):
+            # Programs have made sessions of onnxruntime's picklable in this way: the state has what __init__ takes.
+            state = self.__getstate__() if hasattr(kind, "__getstate__") else self.__dict__
+            return copyreg.__newobj__, (kind,), state  # type: ignore[attr-defined]
         providers = [(name, options) for name, options in self._providers.items()]
-        return _restore, (type(self), self._model, self._options, providers, self._kwargs)
+        others = {name: value for name, value in self.__dict__.items() if name not in _KEPT}
+        return _restore, (kind, self._model, self._options, providers, self._kwargs), others or None
+
+
+# What a session is made anew of; other attributes are a program's.
+_KEPT = {"_model", "_options", "_kwargs", "_enable_fallback", "_chosen", "_providers"}
 
 
 def _restore_options(

@@ -12,7 +12,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-_NATIVE = ("onnxruntime_pybind11_state", "_pybind_state", "onnxruntime_inference_collection")
+_COLLECTION = "onnxruntime.capi.onnxruntime_inference_collection"
+_NATIVE = ("onnxruntime.capi.onnxruntime_pybind11_state", "onnxruntime.capi._pybind_state", _COLLECTION)
 # onnxruntime's module for ONNX's backend API, and the modules in it.
 _BACKEND = ("onnxruntime.backend", "onnxruntime.backend.backend", "onnxruntime.backend.backend_rep")
 _PACKAGES = ("onnxruntime", "onnxruntime.capi", "onnxruntime.backend")
@@ -39,9 +40,16 @@ def _fill(module: types.ModuleType, name: str) -> None:
     for key in tenon.__all__:
         if not key.startswith("__"):
             setattr(module, key, getattr(tenon, key))
+    if name.startswith("onnxruntime.capi.") and name != _COLLECTION:
+        from tenon._native_session import NativeSession
+
+        module.__dict__["InferenceSession"] = NativeSession
+        module.__dict__["get_default_session_options"] = tenon.SessionOptions
     # Programs compare the version with onnxruntime's.
     module.__dict__["__version__"] = tenon.get_version_string()
     module.__dict__["_is_tenon"] = True
+    if name == "onnxruntime":
+        module.__dict__.update(package_name=name, version=tenon.get_version_string(), cuda_version="")
 
 
 def _stock_folder() -> Path | None:
@@ -74,7 +82,7 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     where that is installed.
     """
 
-    _names = {*_PACKAGES, *_BACKEND, *(f"onnxruntime.capi.{name}" for name in _NATIVE)}
+    _names = {*_PACKAGES, *_BACKEND, *_NATIVE}
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: types.ModuleType | None = None
@@ -92,6 +100,8 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
     def exec_module(self, module: types.ModuleType) -> None:
         _fill(module, module.__name__)
+        if module.__name__ == "onnxruntime":
+            _import_native()
 
     def find_distributions(self, context: Any = None) -> Iterable[importlib.metadata.Distribution]:
         return [_Distribution()] if getattr(context, "name", None) == "onnxruntime" else []
@@ -113,11 +123,25 @@ def install_as_onnxruntime() -> None:
             "The package onnxruntime has been imported already: call tenon.install_as_onnxruntime() before the first "
             "import of it, or start the program with python -m tenon.as_onnxruntime."
         )
-    sys.meta_path.insert(0, _Finder())
-    importlib.import_module("onnxruntime.capi.onnxruntime_pybind11_state")  # ours now
+    add_finder()
+    importlib.import_module("onnxruntime")  # ours now
+
+
+def add_finder() -> _Finder:
+    """The finder of Tenon's modules under onnxruntime's names, before all others."""
+    finder = _Finder()
+    sys.meta_path.insert(0, finder)
+    return finder
+
+
+def _import_native() -> None:
+    # They are attributes of onnxruntime.capi once onnxruntime is imported.
+    for name in _NATIVE:
+        importlib.import_module(name)
 
 
 def fill_shim(module: types.ModuleType) -> None:
     """For the wheel that is called onnxruntime (python/shim): its module becomes Tenon."""
-    sys.meta_path.insert(0, _Finder())
+    add_finder()
     _fill(module, "onnxruntime")
+    _import_native()

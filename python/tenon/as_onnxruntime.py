@@ -3,6 +3,8 @@
 Around a program:  python -m tenon.as_onnxruntime PROGRAM.py ARGUMENTS...
 Around a module:   python -m tenon.as_onnxruntime -m MODULE ARGUMENTS...
 In a program:      tenon.install_as_onnxruntime()
+
+The first two hold for the Python processes that the program starts as well.
 """
 
 from __future__ import annotations
@@ -10,8 +12,15 @@ from __future__ import annotations
 import os
 import runpy
 import sys
+from pathlib import Path
 
 from tenon._stand_in import install_as_onnxruntime
+
+
+def _follow_children() -> None:
+    """Python processes that the program starts run over Tenon, too: workers of multiprocessing and joblib, subprocesses."""
+    folders = [str(Path(__file__).parent / "_children"), os.environ.get("PYTHONPATH", "")]
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, folders))
 
 
 def _main(arguments: list[str]) -> None:
@@ -19,6 +28,7 @@ def _main(arguments: list[str]) -> None:
         print(__doc__)
         raise SystemExit(0 if arguments else 2)
     install_as_onnxruntime()
+    _follow_children()
     if arguments[0] == "-m":
         if len(arguments) < 2:
             raise SystemExit("python -m tenon.as_onnxruntime -m needs the name of a module.")

@@ -252,8 +252,8 @@ OrtStatus* compile_api::ModelCompilationOptions_SetWeightlessMode(OrtModelCompil
   return set_option("ModelCompilationOptions_SetWeightlessMode", model_compile_options, [&](auto& options) {
     if (mode < OrtWeightlessSupport_NONE || mode > OrtWeightlessSupport_ALL)
       return ort_error(ORT_INVALID_ARGUMENT,
-                       "Invalid weightless mode {}. Valid modes are 0 (OrtWeightlessSupport_NONE), 1 "
-                       "(OrtWeightlessSupport_EXTERNAL_ONLY), and 2 (OrtWeightlessSupport_ALL).",
+                       "weightless_mode with value {} is invalid. Valid values are: OrtWeightlessSupport_NONE (0), "
+                       "OrtWeightlessSupport_EXTERNAL_ONLY (1), and OrtWeightlessSupport_ALL (2).",
                        static_cast<int>(mode));
     options.session.config_entries.set(kWeightlessModeKey, std::to_string(static_cast<int>(mode)));
     return static_cast<OrtStatus*>(nullptr);

@@ -131,11 +131,17 @@ OrtStatus* ort_api::SessionOptionsAppendExecutionProvider_OpenVINO(OrtSessionOpt
                                                                    const OrtOpenVINOProviderOptions*) noexcept {
   return no_library("SessionOptionsAppendExecutionProvider_OpenVINO");
 }
-OrtStatus* ort_api::SessionOptionsAppendExecutionProvider_OpenVINO_V2(OrtSessionOptions*, const char* const* keys,
+// The reference keeps the options although it cannot load the provider.
+OrtStatus* ort_api::SessionOptionsAppendExecutionProvider_OpenVINO_V2(OrtSessionOptions* options,
+                                                                      const char* const* keys,
                                                                       const char* const* values,
                                                                       size_t count) noexcept {
   if (OrtStatus* bad = check_options(keys, values, count)) return bad;
-  return no_library("SessionOptionsAppendExecutionProvider_OpenVINO_V2");
+  return guarded([&] {
+    for (size_t i = 0; options != nullptr && i < count; ++i)
+      options->config_entries.set(std::string("ep.openvinoexecutionprovider.") + keys[i], values[i]);
+    return no_library("SessionOptionsAppendExecutionProvider_OpenVINO_V2");
+  });
 }
 OrtStatus* ort_api::SessionOptionsAppendExecutionProvider_VitisAI(OrtSessionOptions*, const char* const* keys,
                                                                   const char* const* values, size_t count) noexcept {

@@ -1,6 +1,7 @@
 // Selects the EPs of a session: by device, by policy.
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <map>
 #include <span>
 #include <string>
@@ -60,6 +61,14 @@ OrtStatus* append_devices(OrtSessionOptions& options, const OrtEnv* env, std::sp
     options.has_cpu_ep = true;
   }
   return nullptr;
+}
+
+// Programs find an EP's options among the configuration entries, as in the reference.
+void add_ep_entries(OrtSessionOptions& options, std::string_view ep_name,
+                    const std::map<std::string, std::string>& ep_options) {
+  std::string prefix = "ep.";
+  for (const char c : ep_name) prefix += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  for (const auto& [key, value] : ep_options) options.config_entries.set(prefix + "." + key, value);
 }
 
 std::span<const OrtHardwareDeviceType> preference(OrtExecutionProviderDevicePolicy policy) {
@@ -156,7 +165,9 @@ OrtStatus* ort_api::SessionOptionsAppendExecutionProvider_V2(OrtSessionOptions* 
       return make_ort_status(ORT_INVALID_ARGUMENT, "One of the OrtEpDevice instances is null.");
     std::map<std::string, std::string> ep_options;
     if (OrtStatus* bad = read_options(ep_option_keys, ep_option_vals, num_ep_options, ep_options)) return bad;
-    return append_devices(*session_options, env, devices, ep_options);
+    if (OrtStatus* bad = append_devices(*session_options, env, devices, ep_options)) return bad;
+    add_ep_entries(*session_options, devices[0]->ep_name, ep_options);
+    return nullptr;
   });
 }
 

@@ -257,5 +257,14 @@ def test_functions_write_and_read_the_data_of_a_provider(model, tmp_path):
     assert answers[0][1] == "[('Relu.bin', b'Relu')]"
 
 
+def test_where_binaries_go_is_checked_at_once(tmp_path):
+    compiler = tenon.ModelCompiler(tenon.SessionOptions(), models.one_node("Neg"))
+    compiler.set_ep_context_binary_information(f"{tmp_path}/", "a.onnx")
+    for directory, name in (("", "a.onnx"), (f"{tmp_path}/", "")):
+        with pytest.raises(tenon.InvalidArgument):
+            compiler.set_ep_context_binary_information(directory, name)
+    assert compiler.compile_to_bytes()
+
+
 if __name__ == "__main__":
     raise SystemExit(pytest.main([__file__, "-q"]))

@@ -366,8 +366,8 @@ PACKAGES = {f.__name__: f for f in (magika, silero_vad, rapidocr, ddddocr, nuden
                                    onnxruntime_extensions, optimum)}
 
 
-def main():
-    call = PACKAGES[sys.argv[1]]()
+def main(packages):
+    call = packages[sys.argv[1]]()
     import onnxruntime
 
     report = {"answer": call(), "engine": onnxruntime.InferenceSession.__module__.split(".")[0]}
@@ -382,4 +382,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    main(PACKAGES)

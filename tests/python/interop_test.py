@@ -273,5 +273,50 @@ def test_arrow_arrays_are_used_in_place():
     assert [tenon.import_memory(chunk).shape() for chunk in chunks.chunks] == [[2], [3]]
 
 
+class Exported:
+    """An object with DLPack's functions, or another library's attribute."""
+
+    def __init__(self, capsule=None, device=(1, 0), **attributes):
+        self.capsule, self.device = capsule, device
+        vars(self).update(attributes)
+
+    def __dlpack__(self, **keywords):
+        return self.capsule
+
+    def __dlpack_device__(self):
+        return self.device
+
+
+def closed_page():
+    page = shared_memory.SharedMemory(create=True, size=64)
+    page.close()
+    page.unlink()
+    return page
+
+
+class CudaArray:
+    def __init__(self, **interface):
+        self.__cuda_array_interface__ = interface
+
+
+@pytest.mark.parametrize("call, kind, words", [
+    (lambda: tenon.import_memory(closed_page(), [4], np.float32), ValueError, "closed"),
+    (lambda: tenon.import_memory(bytearray(b"\1" * 64), [2], np.str_), ValueError, "uint8.*string.*numbers"),
+    (lambda: tenon.import_memory(X, [2], object), ValueError, "float32.*string"),
+    (lambda: tenon.import_memory(X, [2], np.float32, offset_bytes=-4), ValueError, "offset_bytes is -4"),
+    (lambda: tenon.OrtValue.from_dlpack(Exported(X.__dlpack__(), "cpu")), TypeError, "two numbers.*'cpu'"),
+    (lambda: tenon.OrtValue.from_dlpack(Exported(X.__dlpack__(), 3)), TypeError, "two numbers.*3"),
+    (lambda: tenon.OrtValue.from_dlpack(Exported(3)), TypeError, "capsule"),
+    (lambda: tenon.OrtValue.ortvalue_from_numpy(X).__dlpack__(max_version="1"), TypeError, "max_version.*two numbers"),
+    (lambda: tenon.OrtValue.ortvalue_from_numpy(X).__dlpack__(dl_device=1), TypeError, "two numbers"),
+    (lambda: tenon.import_memory(CudaArray(shape=(2,), data=(64, False))), ValueError, "lacks typestr"),
+    (lambda: tenon.import_memory(CudaArray(shape=(2,), typestr="<f4", data=None)), ValueError, "lacks data"),
+    (lambda: tenon.SessionIOBinding(3), TypeError, "made for a session, and this is 3"),
+])
+def test_memory_that_is_not_what_it_says_is_refused(call, kind, words):
+    with pytest.raises(kind, match=words):
+        call()
+
+
 if __name__ == "__main__":
     raise SystemExit(pytest.main([__file__, "-q"]))

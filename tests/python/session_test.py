@@ -1,5 +1,6 @@
 """InferenceSession, its options and its errors, beside onnxruntime's package where both answer alike."""
 import collections
+import copy
 import gc
 import pathlib
 import pickle
@@ -428,6 +429,46 @@ def test_a_session_may_be_subclassed_and_takes_providers_anew():
 def test_a_session_without_a_model_says_so():
     with pytest.raises(RuntimeError, match="no model"):
         tenon.Session().run(None, {})
+
+
+class WithState(tenon.InferenceSession):
+    """How programs make onnxruntime's sessions picklable."""
+
+    def __init__(self, path, **keywords):
+        super().__init__(path, **keywords)
+        self.path, self.made = path, True
+
+    def __getstate__(self):
+        return {"path": self.path}
+
+    def __setstate__(self, state):
+        self.path = state["path"]
+        self.__init__(self.path)
+
+
+class WithAttributes(tenon.InferenceSession):
+    def __init__(self, path):
+        super().__init__(path)
+        self.made = [1, 2]
+
+
+@pytest.mark.parametrize("kind", [WithState, WithAttributes])
+@pytest.mark.parametrize("copied", [lambda s: pickle.loads(pickle.dumps(s)), copy.deepcopy, copy.copy])
+def test_sessions_of_a_programs_own_class_keep_what_it_added(tmp_path, kind, copied):
+    path = tmp_path / "model.onnx"
+    path.write_bytes(models.one_node("Neg"))
+    session = copied(kind(str(path)))
+    assert type(session) is kind and session.made == kind(str(path)).made
+    assert np.array_equal(session.run(None, {"x": X})[0], -X)
+
+
+def test_a_session_that_is_made_again_has_the_other_model():
+    session = tenon.InferenceSession(models.one_node("Neg"))
+    session.__init__(models.one_node("Exp"))
+    assert np.allclose(session.run(None, {"x": X})[0], np.exp(X))
+    with pytest.raises(tenon.Error):
+        session.__init__(b"no model")
+    assert session.get_providers() == ["CPUExecutionProvider"]
 
 
 if __name__ == "__main__":

@@ -205,7 +205,8 @@ def test_the_optimizer_of_transformers_runs_over_tenon(model, tmp_path):
 
 def test_private_corners_that_programs_look_into_are_there(model):
     session = tenon.InferenceSession(model)
-    assert session._model_path == str(model) and session._model_bytes is None and session._sess is session
+    assert session._model_path == str(model) and session._model_bytes is None
+    assert session._sess.inputs_meta[0].name == "x" and session._sess.get_providers() == session.get_providers()
     assert [one.name for one in session.inputs_meta] == ["x"] and [one.name for one in session.outputs_meta] == ["y"]
     assert session._sess_options is session.get_session_options() and session._provider_options == session.get_provider_options()
     assert session._model_meta == session.get_modelmeta() == session.model_meta

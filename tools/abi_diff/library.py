@@ -251,7 +251,7 @@ class Library:
             if role == "out_provider_list":
                 self.add(name, "provider_list", word, True, [])
             texts = [text(one) for one in words(word, count)]
-            return sorted(texts) if name.endswith(".keys") else texts  # of a map without an order
+            return sorted(texts) if name.endswith((".keys", ".values")) else texts  # of a map without an order
         if role == "out_borrowed_numbers":
             return words(word, count)
         if role == "out_packed_names":
