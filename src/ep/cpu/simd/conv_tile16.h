@@ -107,6 +107,7 @@ void tile(const ConvRun& run, int64_t first) {
   const float* w = run.w;
   Sums<R, J> sums(run.bias != nullptr ? run.bias : kZeros);
   const int64_t unit = run.block_channels;
+  FetchAhead ahead(run, first, R, (run.blocks + (run.tail > 0 ? 1 : 0)) * run.rows);
   for (int64_t left = run.blocks * unit + run.tail; left > 0; left -= unit, x += run.x_block, w += run.w_block) {
     const int64_t channels = opaque(left < unit ? left : unit);
     const float* row = x;
@@ -114,6 +115,7 @@ void tile(const ConvRun& run, int64_t first) {
     for (int64_t r = 0; r < run.rows; ++r, row += run.x_row, row_weights += run.w_row) {
       const float* tap = row;
       const float* weights = row_weights;
+      ahead.next();
       // The next tile's pixels: each row of each block of channels is a stream of its own, more than the hardware
       // follows.
       if constexpr (kSource == Source::kDense) {

@@ -264,8 +264,9 @@ void DirectConv::run_slice(const float* x, const float* residual, const float* b
   run.w_row = run.w_col * w.kernel;
   const int64_t w_depth = run.w_row * h.kernel;
   run.w_block = joined ? w_depth : w_depth * d.kernel;
-  run.w_ahead = large_weights_ ? (units > blocks_a_pass_ ? blocks_a_pass_ * run.w_block : w_depth) : 0;
   run.y_block = shape_.out_pixels() * 8;
+  const bool contiguous = joined || d.kernel == 1;  // the weights of a pass
+  const int64_t pixels = (part.end - part.begin) * (point_ ? 1 : w.out);
 
   for (int64_t k = 0; k < passes; ++k) {
     const int64_t tap = depths.first + k;
@@ -276,6 +277,10 @@ void DirectConv::run_slice(const float* x, const float* residual, const float* b
       run.bias = first ? bias + tile.block * 8 : nullptr;
       run.low = last && clamps_ ? clamp_low(epilogue_) : -kInfinity;
       run.high = last && clamps_ ? clamp_high(epilogue_) : kInfinity;
+      // The next weights in memory, where they come from beyond L2: those of the next pass, or of the next tile.
+      const float* next = weights_.get() + tile.weights + end * run.w_block;
+      const bool fetches = large_weights_ && contiguous && next < weights_.get() + group_weights_ * shape_.group;
+      run.ahead_pixel = fetches ? (end - unit) * run.w_block / pixels : 0;
       const float* before = first && !epilogue_.residual_after ? residual : nullptr;
       const float* after = last && clamps_ && epilogue_.residual_after ? residual : nullptr;
       auto run_span = [&](const WindowSpan& span) {
@@ -292,6 +297,8 @@ void DirectConv::run_slice(const float* x, const float* residual, const float* b
         run.cols = span.cols.count;
         run.blocks = !any ? 0 : joined ? depths.count : std::min(end, full_units) - unit;
         run.tail = any && end > full_units ? group_inputs % 8 : 0;
+        run.ahead = next;
+        next += span.count * run.ahead_pixel;
         place_outputs(span, w, y, before, after, run);
         run_tile(run);
       };

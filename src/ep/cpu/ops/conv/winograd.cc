@@ -201,7 +201,9 @@ void WinogradConv::multiply(int64_t position, int64_t count, const float* v, flo
     run.w = weights_.get() + position * weight_step_ + tile.weights;
     run.w_block = tile.width * 64;
     // Panels that come from L3 are too short for the hardware to run ahead.
-    run.w_ahead = large_weights ? run.blocks * run.w_block : 0;
+    const int64_t panel = shape_.in_blocks() * run.w_block;
+    run.ahead = run.w + panel;
+    run.ahead_pixel = large_weights ? panel / count : 0;
     run.y = m + position * m_step_ + tile.block * block_tiles_ * 8;
     conv_table().run[tile.width - 1](run);
   }
