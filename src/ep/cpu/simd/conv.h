@@ -38,8 +38,9 @@ struct ConvRun {
 inline constexpr int kMostConvWidth = 6;
 
 struct ConvTable {
-  int widths;                                         // a run computes 1 to `widths` blocks of output channels at once
-  int64_t panel_bytes;                                // of weights at most, for full speed
+  int widths;            // a run computes 1 to `widths` blocks of output channels at once
+  int64_t panel_bytes;   // of weights at most, for full speed
+  int64_t far_products;  // vectors of eight multiplied while one of weights arrives from beyond L2
   void (*run[kMostConvWidth])(const ConvRun&);        // [width - 1]
   void (*run_plain[kMostConvWidth])(const ConvRun&);  // [width - 1]
 };

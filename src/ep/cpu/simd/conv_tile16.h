@@ -14,6 +14,8 @@ namespace tenon::cpu::TENON_ISA_NAMESPACE {
 inline constexpr int kConvWidths = 6;
 // Nine pixels need 192 bytes of weights in 14 cycles, which L2 gives; these leave most of it for inputs.
 inline constexpr int64_t kConvPanelBytes = 256 * 1024;
+// Four products a cycle, and 10 GB/s at 2.8 GHz.
+inline constexpr int64_t kConvFarProducts = 36;
 
 enum class Source { kDense, kStrided };
 

@@ -10,6 +10,7 @@ namespace tenon::cpu::TENON_ISA_NAMESPACE {
 inline constexpr int kConvWidths = 3;
 // One pass over a panel stays in L1 (32 KiB) beside the inputs.
 inline constexpr int64_t kConvPanelBytes = 20 * 1024;
+inline constexpr int64_t kConvFarProducts = 16;
 
 // Pixels a tile for each width (in blocks of 8 output channels).
 #if HWY_MAX_BYTES >= 32

@@ -142,7 +142,9 @@ void DirectConv::choose_copy() {
   const auto fits = [&](int64_t pixels) {
     return !plain_input_ && shape_.batch * shape_.in_blocks() * 32 * shape_.d.in * pixels <= kMostBytes;
   };
-  const auto skips = [](const WindowAxis& axis) { return axis.kernel == 1 && axis.pad_begin == 0 && axis.pad_end == 0; };
+  const auto skips = [](const WindowAxis& axis) {
+    return axis.kernel == 1 && axis.pad_begin == 0 && axis.pad_end == 0;
+  };
   // A copied vector has to serve many outputs.
   constexpr int64_t kManyOutputs = 64;
   if (skips(h) && skips(w) && is_point(shape_.d)) {
