@@ -41,10 +41,11 @@ struct DensePixels {
 class FetchAhead {
  public:
   TENON_INLINE FetchAhead(const ConvRun& run, int64_t first, int64_t pixels, int64_t parts)
-      : next_(run.ahead + first * run.ahead_pixel),
-        end_(next_ + pixels * run.ahead_pixel),
-        step_((pixels * run.ahead_pixel + parts * kLine - 1) / (parts * kLine) * kLine) {}
+      : next_(run.ahead + first * run.ahead_pixel), end_(next_ + pixels * run.ahead_pixel) {
+    if (run.ahead_pixel > 0) step_ = ((end_ - next_ + parts * kLine - 1) / (parts * kLine)) * kLine;
+  }
   TENON_INLINE void next() {
+    if (step_ == 0) return;
     const float* const end = end_ - next_ < step_ ? end_ : next_ + step_;
     for (; next_ < end; next_ += kLine) __builtin_prefetch(next_, 0, 2);
   }
@@ -53,7 +54,7 @@ class FetchAhead {
   static constexpr int64_t kLine = 16;
   const float* next_;
   const float* end_;
-  int64_t step_;
+  int64_t step_ = 0;
 };
 
 }  // namespace tenon::cpu::TENON_ISA_NAMESPACE

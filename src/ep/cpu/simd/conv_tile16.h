@@ -55,14 +55,21 @@ struct Sums {
   FW pair[R][kPairs + 1];
   F8 odd[R];
 
-  // J blocks of eight for every pixel, `step` floats from one pixel's to the next.
-  TENON_INLINE Sums(const float* row, int64_t step) {
+  // The same J blocks of eight for every pixel, or those of one pixel after the other.
+  TENON_INLINE Sums(const float* row, bool repeats) {
+    if (repeats) {
 #pragma GCC unroll 14
-    for (int i = 0; i < R; ++i, row += step) {
-#pragma GCC unroll 3
-      for (int j = 0; j < kPairs; ++j) pair[i][j] = load_wide(row + j * 16);
-      if constexpr (kOdd) odd[i] = load8(row + kPairs * 16);
+      for (int i = 0; i < R; ++i) set(i, row);
+    } else {
+#pragma GCC unroll 14
+      for (int i = 0; i < R; ++i) set(i, row + i * J * 8);
     }
+  }
+
+  TENON_INLINE void set(int i, const float* row) {
+#pragma GCC unroll 3
+    for (int j = 0; j < kPairs; ++j) pair[i][j] = load_wide(row + j * 16);
+    if constexpr (kOdd) odd[i] = load8(row + kPairs * 16);
   }
 
   // One input channel: R broadcasts, J blocks of weights.
@@ -99,11 +106,14 @@ struct Sums {
   }
 };
 
-// Up to 8 input channels of one tap. Unrolled, this is no faster.
+// Up to 8 input channels of one tap. Unrolled, this is no faster. Weights are fetched from L2 two blocks of channels
+// ahead: the hardware follows them too late. Narrow tiles are bound by their loads, and need few.
 template <int R, int J, Source kSource>
 TENON_INLINE void run_channels(Sums<R, J>& sums, const float* x, int64_t x_pixel, const float* w, int64_t channels) {
 #pragma GCC unroll 1
   for (int64_t k = 0; k < channels; ++k, w += J * 8) {
+#pragma GCC unroll 3
+    for (int j = 0; j < (J < 4 ? 0 : J); j += 2) __builtin_prefetch(w + (16 * J + j) * 8);
     if constexpr (kSource == Source::kDense)
       sums.step(DensePixels<R>(x + k, 8), w);
     else
@@ -119,7 +129,7 @@ void tile(const ConvRun& run, int64_t first) {
   const int64_t x_pixel = kSource == Source::kDense ? 8 : run.x_pixel;
   const float* x = run.x + first * x_pixel;
   const float* w = run.w;
-  Sums<R, J> sums(adds ? begun : run.bias, adds ? J * 8 : 0);
+  Sums<R, J> sums(adds ? begun : run.bias, !adds);
   const int64_t unit = run.block_channels;
   FetchAhead ahead(run, first, R, (run.blocks + (run.tail > 0 ? 1 : 0)) * run.rows);
   for (int64_t left = run.blocks * unit + run.tail; left > 0; left -= unit, x += run.x_block, w += run.w_block) {
