@@ -61,8 +61,8 @@ class DirectConv final : public Kernel {
   Epilogue epilogue_;
   std::string name_;
   bool plain_input_ = false;
-  // Small maps are copied between zeros first: border pixels come singly, and would be up to half of the work. Inputs
-  // that a window of one element skips are left out by the same copy.
+  // The rows of small maps are copied between zeros first: the pixels at their ends come singly, and would be up to
+  // half of the work. Inputs that a window of one element skips are left out by the same copy.
   bool copied_ = false;
   WindowAxis given_h_, given_w_;
   bool point_ = false;  // 1x1, stride 1, no pads: all pixels are one row
@@ -155,16 +155,11 @@ void DirectConv::choose_copy() {
     h.stride = w.stride = 1;
     return;
   }
-  auto reach = [](const WindowAxis& axis) {
-    return std::max(axis.in + axis.pad_begin, (axis.out - 1) * axis.stride + (axis.kernel - 1) * axis.dilation + 1);
-  };
-  const int64_t height = reach(h), width = reach(w);
-  const bool pads = height > h.in || width > w.in;
-  copied_ = pads && w.out > 0 && w.out <= 32 && height <= 4 * w.out + 64 && width <= kMostPad && fits(height * width);
+  const int64_t width = std::max(w.in + w.pad_begin, (w.out - 1) * w.stride + w.reach());
+  copied_ = width > w.in && w.out > 0 && w.out <= 32 && width <= kMostPad && fits(h.in * width);
   if (!copied_) return;
-  h.in = height;
   w.in = width;
-  h.pad_begin = w.pad_begin = h.pad_end = w.pad_end = 0;
+  w.pad_begin = w.pad_end = 0;
 }
 
 // Rows are shared by threads and kept to what caches hold, columns are not: the pixels of a line become rows.
@@ -175,30 +170,26 @@ void DirectConv::stand_line_up() {
 }
 
 void DirectConv::copy_input(ThreadPool& pool, const float* x, float* copied) const {
-  const int64_t top = given_h_.pad_begin, left = given_w_.pad_begin, width = shape_.w.in * 8;
-  const int64_t row_floats = given_w_.in * 8, slice = shape_.h.in * shape_.w.in;
+  const bool skips = shape_.h.stride < given_h_.stride || shape_.w.stride < given_w_.stride;
+  const int64_t left = given_w_.pad_begin * 8, given = given_w_.in * 8, width = shape_.w.in * 8;
+  const int64_t plane_rows = shape_.h.in;
+  auto copy_row = [&](const float* from, float* to) {
+    if (skips) {
+      for (int64_t col = 0; col < shape_.w.in; ++col)
+        std::memcpy(to + col * 8, from + col * given_w_.stride * 8, 8 * sizeof(float));
+      return;
+    }
+    std::fill_n(to, left, 0.0f);
+    std::memcpy(to + left, from, given * sizeof(float));
+    std::fill_n(to + left + given, width - left - given, 0.0f);
+  };
+  const int64_t row_step = skips ? given_h_.stride : 1;
   // A vector copied takes as long as about ten products.
-  pool.parallel_for(shape_.batch * shape_.in_blocks() * shape_.d.in, grain_of(10 * slice),
+  pool.parallel_for(shape_.batch * shape_.in_blocks() * shape_.d.in, grain_of(10 * shape_.h.in * shape_.w.in),
                     [&](int64_t begin, int64_t end) {
-                      for (int64_t plane = begin; plane < end; ++plane) {
-                        const float* from = x + plane * given_h_.in * row_floats;
-                        float* to = copied + plane * slice * 8;
-                        if (shape_.h.stride < given_h_.stride || shape_.w.stride < given_w_.stride) {
-                          for (int64_t row = 0; row < shape_.h.in; ++row)
-                            for (int64_t col = 0; col < shape_.w.in; ++col, to += 8)
-                              std::memcpy(to, from + (row * given_h_.stride * given_w_.in + col * given_w_.stride) * 8,
-                                          8 * sizeof(float));
-                          continue;
-                        }
-                        for (int64_t row = 0; row < shape_.h.in; ++row, to += width) {
-                          if (row < top || row >= top + given_h_.in) {
-                            std::fill_n(to, width, 0.0f);
-                            continue;
-                          }
-                          std::fill_n(to, left * 8, 0.0f);
-                          std::memcpy(to + left * 8, from + (row - top) * row_floats, row_floats * sizeof(float));
-                          std::fill_n(to + left * 8 + row_floats, width - left * 8 - row_floats, 0.0f);
-                        }
+                      for (int64_t row = begin * plane_rows; row < end * plane_rows; ++row) {
+                        const int64_t plane = row / plane_rows, place = row % plane_rows * row_step;
+                        copy_row(x + (plane * given_h_.in + place) * given, copied + row * width);
                       }
                     });
 }
