@@ -1,5 +1,5 @@
 // Convolution with stride 1 by Winograd. 3x3 windows as F(4x4, 3x3): 36 products of [tiles x channels] by [channels x
-// outputs] instead of 144, at 1e-6 of the output's maximum.
+// outputs] instead of 144, at 1e-6 of the output's maximum; or as F(2x2, 3x3): 16 instead of 36.
 #include "ep/cpu/simd/winograd.h"
 #include "ep/cpu/ops/blocked_rows.h"
 #include "ep/cpu/ops/conv/support.h"
@@ -349,7 +349,7 @@ Status match_conv_winograd(const KernelNode& node) {
   }
   const int64_t side = kWinogradLinePositions + 1 - w.kernel;
   const int64_t tiles = shape.batch * ((w.out + side - 1) / side);
-  // Those of a line that no second-level cache holds come from memory: for 20 tiles of piper_vits they gain 1 %, and
+  // Weights of a line that no second-level cache holds come from memory: for 20 tiles of piper_vits they gain 1 %, and
   // take 35 MB.
   const bool far = shape.channels * shape.outputs * kWinogradLinePositions * 4 > kFarBytes;
   TENON_UNSUPPORTED_IF(tiles < (far ? 64 : 9), "{} to {} channels with {} tiles do not pay for the transforms.",
