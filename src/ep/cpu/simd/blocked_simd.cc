@@ -96,6 +96,7 @@ void binary(BinaryKind kind, const Epilogue& epilogue, const float* a, int64_t a
 void to_blocked(const float* x, int64_t plane, int channels, float* y, int64_t pixels) {
   int64_t i = 0;
 #ifdef __AVX__
+  for (; channels == 8 && i + 8 <= pixels; i += 8) transpose8(x + i, plane, y + i * 8, 8);
   for (; i + 8 <= pixels; i += 8) {
     __m256 r[8];
     for (int c = 0; c < 8; ++c) r[c] = c < channels ? _mm256_loadu_ps(x + c * plane + i) : _mm256_setzero_ps();
@@ -110,6 +111,7 @@ void to_blocked(const float* x, int64_t plane, int channels, float* y, int64_t p
 void to_plain(const float* x, float* y, int64_t plane, int channels, int64_t pixels) {
   int64_t i = 0;
 #ifdef __AVX__
+  for (; channels == 8 && i + 8 <= pixels; i += 8) transpose8(x + i * 8, 8, y + i, plane);
   for (; i + 8 <= pixels; i += 8) {
     __m256 r[8];
     for (int c = 0; c < 8; ++c) r[c] = _mm256_loadu_ps(x + (i + c) * 8);

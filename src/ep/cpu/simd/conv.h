@@ -14,7 +14,10 @@ struct ConvRun {
   // Weights of the first tap, packed [block][row][col][8 input channels][width * 8 output channels].
   const float* w = nullptr;
   int64_t w_col = 0, w_row = 0, w_block = 0;
-  int64_t w_ahead = 0;          // while these weights are used, those so many floats on may be fetched; 0: none
+  // Memory that later runs read, `ahead_pixel` floats for each pixel: fetched evenly while this run computes, because
+  // weights of a run with few pixels would otherwise take as long to arrive as their products.
+  const float* ahead = nullptr;
+  int64_t ahead_pixel = 0;
   int64_t rows = 1, cols = 1;   // taps
   int64_t blocks = 0;           // full blocks of 8 input channels
   int64_t tail = 0;             // 0..7 input channels in one more block
@@ -35,8 +38,9 @@ struct ConvRun {
 inline constexpr int kMostConvWidth = 6;
 
 struct ConvTable {
-  int widths;                                         // a run computes 1 to `widths` blocks of output channels at once
-  int64_t panel_bytes;                                // of weights at most, for full speed
+  int widths;            // a run computes 1 to `widths` blocks of output channels at once
+  int64_t panel_bytes;   // of weights at most, for full speed
+  int64_t far_products;  // vectors of eight multiplied while one of weights arrives from beyond L2
   void (*run[kMostConvWidth])(const ConvRun&);        // [width - 1]
   void (*run_plain[kMostConvWidth])(const ConvRun&);  // [width - 1]
 };

@@ -1,6 +1,7 @@
 // Where the pixels of a convolution's tile lie. Only for simd/conv_simd.cc.
 #pragma once
 
+#include "ep/cpu/simd/conv.h"
 #include "ep/cpu/simd/f8.h"
 
 namespace tenon::cpu::TENON_ISA_NAMESPACE {
@@ -34,6 +35,26 @@ struct DensePixels {
   const float* base;
   TENON_INLINE DensePixels(const float* x, int64_t) : base(x) {}
   TENON_INLINE float at(int i, int k) const { return base[i * 8 + k]; }
+};
+
+// Fetches what run.ahead holds for `pixels` pixels, an equal part of it with each call of next().
+class FetchAhead {
+ public:
+  TENON_INLINE FetchAhead(const ConvRun& run, int64_t first, int64_t pixels, int64_t parts)
+      : next_(run.ahead + first * run.ahead_pixel), end_(next_ + pixels * run.ahead_pixel) {
+    if (run.ahead_pixel > 0) step_ = ((end_ - next_ + parts * kLine - 1) / (parts * kLine)) * kLine;
+  }
+  TENON_INLINE void next() {
+    if (step_ == 0) return;
+    const float* const end = end_ - next_ < step_ ? end_ : next_ + step_;
+    for (; next_ < end; next_ += kLine) __builtin_prefetch(next_, 0, 2);
+  }
+
+ private:
+  static constexpr int64_t kLine = 16;
+  const float* next_;
+  const float* end_;
+  int64_t step_ = 0;
 };
 
 }  // namespace tenon::cpu::TENON_ISA_NAMESPACE

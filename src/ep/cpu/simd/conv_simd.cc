@@ -76,7 +76,7 @@ void run_plain(const ConvRun& run) {
 
 template <int... kIndex>
 constexpr ConvTable table_of(std::integer_sequence<int, kIndex...>) {
-  return {kConvWidths, kConvPanelBytes, {&run_blocked<kIndex + 1>...}, {&run_plain<kIndex + 1>...}};
+  return {kConvWidths, kConvPanelBytes, kConvFarProducts, {&run_blocked<kIndex + 1>...}, {&run_plain<kIndex + 1>...}};
 }
 
 }  // namespace

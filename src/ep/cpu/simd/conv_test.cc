@@ -66,6 +66,8 @@ void check(const ConvTable& table, const Problem& q, std::mt19937& random) {
       if (i % 8 >= q.tail) x[i] = std::numeric_limits<float>::quiet_NaN();
   run.x = x.data();
   run.w = w.data();
+  run.ahead = w.data();
+  run.ahead_pixel = lanes + 3;
   run.bias = q.accumulates ? nullptr : bias.data();
   run.residual_before = q.before ? before.data() : nullptr;
   run.residual_after = q.after ? after.data() : nullptr;

@@ -14,25 +14,37 @@ namespace tenon::cpu::TENON_ISA_NAMESPACE {
 inline constexpr int kConvWidths = 6;
 // Nine pixels need 192 bytes of weights in 14 cycles, which L2 gives; these leave most of it for inputs.
 inline constexpr int64_t kConvPanelBytes = 256 * 1024;
+// Four products a cycle, and 10 GB/s at 2.8 GHz.
+inline constexpr int64_t kConvFarProducts = 36;
 
 enum class Source { kDense, kStrided };
 
 // Pixels a tile: as many as the registers hold, so that the loops around them and the stores cost little.
 constexpr int most_pixels(int width, Source) { return width > 4 ? 9 : 14; }
 
-// A tile whose result is added to something: `sums` holds `width` vectors of eight for each pixel.
-__attribute__((noinline)) inline void finish_tile(const ConvRun& run, const float* sums, int64_t first, int pixels,
-                                                  int width) {
-  const F8 low = set8(run.low), high = set8(run.high);
-  for (int i = 0; i < pixels; ++i) {
-    for (int j = 0; j < width; ++j, sums += 8) {
+// The first sums of a tile that more than the bias is added to: `width` vectors of eight for each pixel. In memory,
+// because registers would want code for every size of tile.
+__attribute__((noinline)) inline void begin_tile(const ConvRun& run, float* sums, int64_t first, int pixels,
+                                                 int width) {
+  for (int j = 0; j < width; ++j) {
+    const int64_t block = first * run.y_pixel + j * run.y_block;
+    const float* from = run.bias != nullptr ? run.bias + j * 8 : run.y + block;
+    const float* residual = run.residual_before != nullptr ? run.residual_before + block : nullptr;
+    const int64_t step = run.bias != nullptr ? 0 : run.y_pixel;
+    for (int i = 0; i < pixels; ++i) {
+      F8 value = load8(from + i * step);
+      if (residual != nullptr) value = value + load8(residual + i * run.y_pixel);
+      store8(sums + (i * width + j) * 8, value);
+    }
+  }
+}
+
+// Adds the residual that comes after the clamp.
+__attribute__((noinline)) inline void finish_tile(const ConvRun& run, int64_t first, int pixels, int width) {
+  for (int j = 0; j < width; ++j) {
+    for (int i = 0; i < pixels; ++i) {
       const int64_t at = (first + i) * run.y_pixel + j * run.y_block;
-      F8 value = load8(sums);
-      if (run.bias == nullptr) value = value + load8(run.y + at);
-      if (run.residual_before != nullptr) value = value + load8(run.residual_before + at);
-      value = min8(high, max8(low, value));
-      if (run.residual_after != nullptr) value = value + load8(run.residual_after + at);
-      store8(run.y + at, value);
+      store8(run.y + at, load8(run.y + at) + load8(run.residual_after + at));
     }
   }
 }
@@ -43,14 +55,21 @@ struct Sums {
   FW pair[R][kPairs + 1];
   F8 odd[R];
 
-  // The same J blocks of eight for every pixel.
-  TENON_INLINE explicit Sums(const float* row) {
+  // The same J blocks of eight for every pixel, or those of one pixel after the other.
+  TENON_INLINE Sums(const float* row, bool repeats) {
+    if (repeats) {
 #pragma GCC unroll 14
-    for (int i = 0; i < R; ++i) {
-#pragma GCC unroll 3
-      for (int j = 0; j < kPairs; ++j) pair[i][j] = load_wide(row + j * 16);
-      if constexpr (kOdd) odd[i] = load8(row + kPairs * 16);
+      for (int i = 0; i < R; ++i) set(i, row);
+    } else {
+#pragma GCC unroll 14
+      for (int i = 0; i < R; ++i) set(i, row + i * J * 8);
     }
+  }
+
+  TENON_INLINE void set(int i, const float* row) {
+#pragma GCC unroll 3
+    for (int j = 0; j < kPairs; ++j) pair[i][j] = load_wide(row + j * 16);
+    if constexpr (kOdd) odd[i] = load8(row + kPairs * 16);
   }
 
   // One input channel: R broadcasts, J blocks of weights.
@@ -87,11 +106,14 @@ struct Sums {
   }
 };
 
-// Up to 8 input channels of one tap. Unrolled, this is no faster.
+// Up to 8 input channels of one tap. Unrolled, this is no faster. Weights are fetched from L2 two blocks of channels
+// ahead: the hardware follows them too late. Narrow tiles are bound by their loads, and need few.
 template <int R, int J, Source kSource>
 TENON_INLINE void run_channels(Sums<R, J>& sums, const float* x, int64_t x_pixel, const float* w, int64_t channels) {
 #pragma GCC unroll 1
   for (int64_t k = 0; k < channels; ++k, w += J * 8) {
+#pragma GCC unroll 3
+    for (int j = 0; j < (J < 4 ? 0 : J); j += 2) __builtin_prefetch(w + (16 * J + j) * 8);
     if constexpr (kSource == Source::kDense)
       sums.step(DensePixels<R>(x + k, 8), w);
     else
@@ -101,12 +123,15 @@ TENON_INLINE void run_channels(Sums<R, J>& sums, const float* x, int64_t x_pixel
 
 template <int R, int J, Source kSource>
 void tile(const ConvRun& run, int64_t first) {
-  static constexpr float kZeros[J * 8] = {};
+  alignas(64) float begun[R * J * 8];
+  const bool adds = run.bias == nullptr || run.residual_before != nullptr;
+  if (adds) begin_tile(run, begun, first, R, J);
   const int64_t x_pixel = kSource == Source::kDense ? 8 : run.x_pixel;
   const float* x = run.x + first * x_pixel;
   const float* w = run.w;
-  Sums<R, J> sums(run.bias != nullptr ? run.bias : kZeros);
+  Sums<R, J> sums(adds ? begun : run.bias, !adds);
   const int64_t unit = run.block_channels;
+  FetchAhead ahead(run, first, R, (run.blocks + (run.tail > 0 ? 1 : 0)) * run.rows);
   for (int64_t left = run.blocks * unit + run.tail; left > 0; left -= unit, x += run.x_block, w += run.w_block) {
     const int64_t channels = opaque(left < unit ? left : unit);
     const float* row = x;
@@ -114,6 +139,7 @@ void tile(const ConvRun& run, int64_t first) {
     for (int64_t r = 0; r < run.rows; ++r, row += run.x_row, row_weights += run.w_row) {
       const float* tap = row;
       const float* weights = row_weights;
+      ahead.next();
       // The next tile's pixels: each row of each block of channels is a stream of its own, more than the hardware
       // follows.
       if constexpr (kSource == Source::kDense) {
@@ -125,12 +151,8 @@ void tile(const ConvRun& run, int64_t first) {
       }
     }
   }
-  // The operands of additions come from memory in a second step, which is no place for code of every size.
-  alignas(64) float kept[R * J * 8];
-  const bool adds = run.bias == nullptr || run.residual_before != nullptr || run.residual_after != nullptr;
-  sums.store(adds ? kept : run.y + first * run.y_pixel, adds ? J * 8 : run.y_pixel, adds ? 8 : run.y_block,
-             adds ? -__builtin_inff() : run.low, adds ? __builtin_inff() : run.high);
-  if (adds) finish_tile(run, kept, first, R, J);
+  sums.store(run.y + first * run.y_pixel, run.y_pixel, run.y_block, run.low, run.high);
+  if (run.residual_after != nullptr) finish_tile(run, first, R, J);
 }
 
 }  // namespace tenon::cpu::TENON_ISA_NAMESPACE

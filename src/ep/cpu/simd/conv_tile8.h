@@ -10,6 +10,7 @@ namespace tenon::cpu::TENON_ISA_NAMESPACE {
 inline constexpr int kConvWidths = 3;
 // One pass over a panel stays in L1 (32 KiB) beside the inputs.
 inline constexpr int64_t kConvPanelBytes = 20 * 1024;
+inline constexpr int64_t kConvFarProducts = 16;
 
 // Pixels a tile for each width (in blocks of 8 output channels).
 #if HWY_MAX_BYTES >= 32
@@ -52,13 +53,6 @@ TENON_INLINE void step8(F8 (&sum)[R][J], const Source& x, const float* w) {
   for (int k = 0; k < 8; ++k) step<R, J>(sum, x, k, w + k * J * 8);
 }
 
-// The weights of 8 input channels, one cache line after the other.
-template <int J>
-TENON_INLINE void fetch_weights(const float* w) {
-#pragma GCC unroll 12
-  for (int i = 0; i < J * 4; ++i) __builtin_prefetch(w + i * 16);
-}
-
 template <int R, int J, Source kSource>
 void tile(const ConvRun& run, int64_t first) {
   const int64_t x_pixel = kSource == Source::kPoint ? 8 : run.x_pixel;
@@ -87,12 +81,13 @@ void tile(const ConvRun& run, int64_t first) {
     }
   }
   const float* w = run.w;
+  FetchAhead ahead(run, first, R, run.blocks * run.rows);
   if constexpr (kSource == Source::kPoint) {
     for (int64_t b = 0; b < run.blocks; ++b, x += run.x_block, w += J * 64) {
       // The next tile's pixels: each block of channels is a stream of its own, more than the hardware follows.
 #pragma GCC unroll 6
       for (int i = 0; i < R; i += 2) __builtin_prefetch(x + (R + i) * 8);
-      if (run.w_ahead != 0) fetch_weights<J>(w + run.w_ahead);
+      ahead.next();
       step8(sum, DensePixels<R>(x, 8), w);
     }
     for (int64_t k = 0; k < run.tail; ++k) step(sum, DensePixels<R>(x + k, 8), 0, w + k * J * 8);
@@ -101,13 +96,12 @@ void tile(const ConvRun& run, int64_t first) {
       for (int64_t r = 0; r < run.rows; ++r) {
         const float* tap = x + r * run.x_row;
         const float* weight = w + r * run.w_row;
+        if constexpr (kSource != Source::kPlain) ahead.next();
         for (int64_t c = 0; c < run.cols; ++c, tap += run.x_col, weight += run.w_col) {
           if constexpr (kSource == Source::kPlain)
             step(sum, Pixels<R>(tap, x_pixel), 0, weight);
-          else {
-            if (run.w_ahead != 0) fetch_weights<J>(weight + run.w_ahead);
+          else
             step8(sum, Pixels<R>(tap, x_pixel), weight);
-          }
         }
       }
     }

@@ -1,7 +1,6 @@
-// The interpolation points are 0, 1, -1, 2, -2, on lines also 1/2 and -1/2, and infinity.
+// The interpolation points are 0, 1, -1, for tiles of 4 also 2, -2, on lines also 1/2 and -1/2, and infinity.
 #include "ep/cpu/simd/winograd.h"
 
-#include "ep/cpu/simd/epilogue.h"
 #include "ep/cpu/simd/halves.h"
 #include "ep/cpu/simd/transpose8.h"
 
@@ -19,6 +18,12 @@ TENON_INLINE void input_transform(V (&d)[6]) {
   d[0] = first, d[1] = even + odd, d[2] = even - odd, d[3] = even2 + odd2, d[4] = even2 - odd2, d[5] = last;
 }
 
+template <typename V>
+TENON_INLINE void input_transform(V (&d)[4]) {
+  const V even = d[2] + d[1], odd = d[2] - d[1];
+  d[0] = d[0] - d[2], d[3] = d[1] - d[3], d[1] = even, d[2] = odd;
+}
+
 // A^T m.
 template <typename V>
 TENON_INLINE void output_transform(const V (&m)[6], V (&o)[4]) {
@@ -29,8 +34,14 @@ TENON_INLINE void output_transform(const V (&m)[6], V (&o)[4]) {
   o[3] = fma8(splat<V>(8), d, b) + m[5];
 }
 
-// Where the 6x6 inputs of a tile lie. At the borders the offsets stay inside, and `keep` is 0 for what must read as
-// zero.
+template <typename V>
+TENON_INLINE void output_transform(const V (&m)[4], V (&o)[2]) {
+  o[0] = m[0] + m[1] + m[2];
+  o[1] = m[1] - m[2] - m[3];
+}
+
+// Where the inputs of a tile lie, 6x6 at most. At the borders the offsets stay inside, and `keep` is 0 for what must
+// read as zero.
 struct TilePlace {
   int64_t row[6], col[6];  // offsets in floats
   alignas(32) float keep_row[6], keep_col[6];
@@ -46,39 +57,41 @@ void place(const WinogradInput& in, int64_t row, int64_t col, TilePlace& at) {
   }
 }
 
-// The inputs of a tile (F8) or of two neighbours (FW); `load(i, j)` gives those in row i, column j.
-template <typename V, typename Load>
+// The NxN inputs of a tile (F8) or of two neighbours (FW); `load(i, j)` gives those in row i, column j.
+template <int N, typename V, typename Load>
 TENON_INLINE void transform_tiles(const Load& load, float* v, int64_t v_step) {
   constexpr int kStep = static_cast<int>(sizeof(V) / sizeof(float));
-  alignas(64) float t[36 * kStep];
+  alignas(64) float t[N * N * kStep];
 #pragma GCC unroll 1
-  for (int j = 0; j < 6; ++j) {
-    V d[6];
+  for (int j = 0; j < N; ++j) {
+    V d[N];
 #pragma GCC unroll 6
-    for (int i = 0; i < 6; ++i) d[i] = load(i, j);
+    for (int i = 0; i < N; ++i) d[i] = load(i, j);
     input_transform(d);
 #pragma GCC unroll 6
-    for (int i = 0; i < 6; ++i) store8(t + (i * 6 + j) * kStep, d[i]);
+    for (int i = 0; i < N; ++i) store8(t + (i * N + j) * kStep, d[i]);
   }
 #pragma GCC unroll 1
-  for (int i = 0; i < 6; ++i) {
-    V d[6];
+  for (int i = 0; i < N; ++i) {
+    V d[N];
 #pragma GCC unroll 6
-    for (int j = 0; j < 6; ++j) d[j] = load_as<V>(t + (i * 6 + j) * kStep);
+    for (int j = 0; j < N; ++j) d[j] = load_as<V>(t + (i * N + j) * kStep);
     input_transform(d);
-    float* to = v + i * 6 * v_step;
+    float* to = v + i * N * v_step;
 #pragma GCC unroll 6
-    for (int j = 0; j < 6; ++j) store8(to + j * v_step, d[j]);
+    for (int j = 0; j < N; ++j) store8(to + j * v_step, d[j]);
   }
 }
 
-void input(const WinogradInput& in) {
+template <int N>
+void input_of(const WinogradInput& in) {
+  constexpr int kOutputs = N - 2;
   int64_t tile_row = in.first / in.tiles_x, tile_col = in.first % in.tiles_x;
   for (int64_t t = 0; t < in.count; ++t) {
-    const int64_t row = tile_row * 4 - in.pad_top, col = tile_col * 4 - in.pad_left;
+    const int64_t row = tile_row * kOutputs - in.pad_top, col = tile_col * kOutputs - in.pad_left;
     if (++tile_col == in.tiles_x) tile_col = 0, ++tile_row;
     float* v = in.v + t * 8;
-    if (row < 0 || col < 0 || row + 6 > in.height || col + 6 > in.width) {
+    if (row < 0 || col < 0 || row + N > in.height || col + N > in.width) {
       TilePlace at;
       place(in, row, col, at);
       const auto load = [&](int i, int j) __attribute__((always_inline)) {
@@ -86,103 +99,100 @@ void input(const WinogradInput& in) {
         const F8 keep = set8(at.keep_col[j]) * set8(at.keep_row[i]);
         return select_lt8(zero8(), keep, load8(in.x + at.row[i] + at.col[j]), zero8());
       };
-      transform_tiles<F8>(load, v, in.v_step);
+      transform_tiles<N, F8>(load, v, in.v_step);
       continue;
     }
     const float* x = in.x + (row * in.width + col) * 8;
     const int64_t x_row = in.width * 8;
 #if HWY_MAX_BYTES >= 64
     // The tile after one of the interior is in the same row, if it is there and does not reach the border.
-    if (t + 1 < in.count && tile_col != 0 && col + 10 <= in.width) {
+    if (t + 1 < in.count && tile_col != 0 && col + kOutputs + N <= in.width) {
       const auto load = [&](int i, int j) __attribute__((always_inline)) {
         const float* from = x + i * x_row + j * 8;
-        return load_halves(from, from + 32);
+        return load_halves(from, from + kOutputs * 8);
       };
-      transform_tiles<FW>(load, v, in.v_step);
+      transform_tiles<N, FW>(load, v, in.v_step);
       ++t;
       if (++tile_col == in.tiles_x) tile_col = 0, ++tile_row;
       continue;
     }
 #endif
-    transform_tiles<F8>([&](int i, int j) __attribute__((always_inline)) { return load8(x + i * x_row + j * 8); }, v,
-                        in.v_step);
+    transform_tiles<N, F8>([&](int i, int j) __attribute__((always_inline)) { return load8(x + i * x_row + j * 8); }, v,
+                           in.v_step);
   }
 }
 
-// 4 neighbouring pixels after one of a tile: two tiles that lie side by side are one vector of sixteen.
-TENON_INLINE F8 load_tiles(const float* p, F8) { return load8(p); }
-TENON_INLINE void store_tiles(float* p, F8 a) { store8(p, a); }
+void input(const WinogradInput& in) { in.tile_outputs == 4 ? input_of<6>(in) : input_of<4>(in); }
+
+// A pixel of one tile (F8), or of two that are `step` floats apart (FW).
+TENON_INLINE F8 load_tiles(const float* p, int64_t, F8) { return load8(p); }
+TENON_INLINE void store_tiles(float* p, int64_t, F8 a) { store8(p, a); }
 #if HWY_MAX_BYTES >= 64
-TENON_INLINE FW load_tiles(const float* p, FW) { return load_halves(p, p + 32); }
-TENON_INLINE void store_tiles(float* p, FW a) { store_halves(p, p + 32, a); }
+TENON_INLINE FW load_tiles(const float* p, int64_t step, FW) { return load_halves(p, p + step); }
+TENON_INLINE void store_tiles(float* p, int64_t step, FW a) { store_halves(p, p + step, a); }
 #endif
 
-// One tile (F8), or two neighbours that are 4 columns wide (FW); `rows` x `cols` of their outputs exist.
-template <Activation kActivation, typename V>
-TENON_INLINE void output_tiles(const WinogradOutput& out, const float* keep, const float* m, int64_t at, int64_t rows,
-                               int64_t cols) {
-  constexpr int kStep = static_cast<int>(sizeof(V) / sizeof(float));
-  const V bias = repeat8<V>(out.bias), alpha = splat<V>(out.epilogue.alpha), beta = splat<V>(out.epilogue.beta);
-  const V mask = repeat8<V>(keep), zero = splat<V>(0.0f);
-  const bool before = out.residual != nullptr && !out.epilogue.residual_after;
-  const bool after = out.residual != nullptr && out.epilogue.residual_after;
-  alignas(64) float t[24 * kStep];
+// One tile (F8), or two neighbours of full width (FW); `rows` x `cols` of their outputs exist.
+template <int N, typename V>
+TENON_INLINE void output_tiles(const WinogradOutput& out, const float* m, int64_t at, int64_t rows, int64_t cols) {
+  constexpr int kStep = static_cast<int>(sizeof(V) / sizeof(float)), kOutputs = N - 2;
+  const V bias = repeat8<V>(out.bias), low = splat<V>(out.low), high = splat<V>(out.high), zero = splat<V>(0.0f);
+  const bool before = out.residual != nullptr && !out.residual_after;
+  const bool after = out.residual != nullptr && out.residual_after;
+  alignas(64) float t[kOutputs * N * kStep];
 #pragma GCC unroll 1
-  for (int j = 0; j < 6; ++j) {
-    V column[6], o[4];
+  for (int j = 0; j < N; ++j) {
+    V column[N], o[kOutputs];
 #pragma GCC unroll 6
-    for (int i = 0; i < 6; ++i) column[i] = load_as<V>(m + (i * 6 + j) * out.m_step);
+    for (int i = 0; i < N; ++i) column[i] = load_as<V>(m + (i * N + j) * out.m_step);
     output_transform(column, o);
 #pragma GCC unroll 4
-    for (int i = 0; i < 4; ++i) store8(t + (i * 6 + j) * kStep, o[i]);
+    for (int i = 0; i < kOutputs; ++i) store8(t + (i * N + j) * kStep, o[i]);
   }
 #pragma GCC unroll 1
   for (int64_t i = 0; i < rows; ++i, at += out.width * 8) {
-    V line[6], o[4];
+    V line[N], o[kOutputs];
 #pragma GCC unroll 6
-    for (int j = 0; j < 6; ++j) line[j] = load_as<V>(t + (i * 6 + j) * kStep);
+    for (int j = 0; j < N; ++j) line[j] = load_as<V>(t + (i * N + j) * kStep);
     output_transform(line, o);
 #pragma GCC unroll 4
-    for (int j = 0; j < 4; ++j) {
+    for (int j = 0; j < kOutputs; ++j) {
       if (j >= cols) break;
       V z = o[j] + bias;
-      if (before) z = z + load_tiles(out.residual + at + j * 8, zero);
-      z = activate8<kActivation>(z, alpha, beta);
-      if (after) z = z + load_tiles(out.residual + at + j * 8, zero);
-      store_tiles(out.y + at + j * 8, select_lt8(zero, mask, z, zero));
+      if (before) z = z + load_tiles(out.residual + at + j * 8, kOutputs * 8, zero);
+      z = min8(high, max8(low, z));
+      if (after) z = z + load_tiles(out.residual + at + j * 8, kOutputs * 8, zero);
+      store_tiles(out.y + at + j * 8, kOutputs * 8, z);
     }
   }
 }
 
-template <Activation kActivation>
+template <int N>
 void output_of(const WinogradOutput& out) {
-  alignas(32) float keep[8];
-  for (int i = 0; i < 8; ++i) keep[i] = i < out.lanes ? 1.0f : 0.0f;
+  constexpr int kOutputs = N - 2;
   int64_t tile_row = out.first / out.tiles_x, tile_col = out.first % out.tiles_x;
   for (int64_t tile = 0; tile < out.count; ++tile) {
     const float* m = out.m + tile * 8;
-    const int64_t row = tile_row * 4, col = tile_col * 4;
+    const int64_t row = tile_row * kOutputs, col = tile_col * kOutputs;
     if (++tile_col == out.tiles_x) tile_col = 0, ++tile_row;
-    const int64_t rows = out.height - row < 4 ? out.height - row : 4;
-    const int64_t cols = out.width - col < 4 ? out.width - col : 4;
+    const int64_t rows = out.height - row < kOutputs ? out.height - row : kOutputs;
+    const int64_t cols = out.width - col < kOutputs ? out.width - col : kOutputs;
     const int64_t at = (row * out.width + col) * 8;
 #if HWY_MAX_BYTES >= 64
-    if (tile + 1 < out.count && col + 8 <= out.width) {
-      output_tiles<kActivation, FW>(out, keep, m, at, rows, 4);
+    if (tile + 1 < out.count && col + 2 * kOutputs <= out.width) {
+      output_tiles<N, FW>(out, m, at, rows, kOutputs);
       ++tile;
       if (++tile_col == out.tiles_x) tile_col = 0, ++tile_row;
       continue;
     }
 #endif
-    output_tiles<kActivation, F8>(out, keep, m, at, rows, cols);
+    output_tiles<N, F8>(out, m, at, rows, cols);
   }
 }
 
-void output(const WinogradOutput& out) {
-  with_activation(out.epilogue.activation, [&]<Activation kActivation>() { output_of<kActivation>(out); });
-}
+void output(const WinogradOutput& out) { out.tile_outputs == 4 ? output_of<6>(out) : output_of<4>(out); }
 
-// G g: 3 values to 6.
+// G g: 3 values to 6, or to 4.
 TENON_INLINE void weight_transform(F8 g0, F8 g1, F8 g2, F8 (&u)[6]) {
   const F8 sixth = set8(1.0f / 6), twelfth = set8(1.0f / 12), small = set8(1.0f / 24);
   const F8 even = (g0 + g2) * sixth, odd = g1 * sixth;
@@ -195,7 +205,28 @@ TENON_INLINE void weight_transform(F8 g0, F8 g1, F8 g2, F8 (&u)[6]) {
   u[5] = g2;
 }
 
-void weights(const float* w, int64_t w_out, int channels, float* u, int64_t u_step) {
+TENON_INLINE void weight_transform(F8 g0, F8 g1, F8 g2, F8 (&u)[4]) {
+  const F8 half = set8(0.5f), even = (g0 + g2) * half, odd = g1 * half;
+  u[0] = g0, u[1] = even + odd, u[2] = even - odd, u[3] = g2;
+}
+
+// G g G^T of 3x3 weights of 8 output channels each.
+template <int N>
+void transform_weights(const float* g, float* u, int64_t u_step) {
+  F8 t[N][3];
+  for (int j = 0; j < 3; ++j) {
+    F8 column[N];
+    weight_transform(load8(g + j * 8), load8(g + 24 + j * 8), load8(g + 48 + j * 8), column);
+    for (int i = 0; i < N; ++i) t[i][j] = column[i];
+  }
+  for (int i = 0; i < N; ++i) {
+    F8 line[N];
+    weight_transform(t[i][0], t[i][1], t[i][2], line);
+    for (int j = 0; j < N; ++j) store8(u + (i * N + j) * u_step, line[j]);
+  }
+}
+
+void weights(const float* w, int64_t w_out, int64_t tile_outputs, int channels, float* u, int64_t u_step) {
   alignas(32) float g[9 * 8];
 #ifdef __AVX__
   if (channels == 8) {
@@ -208,17 +239,7 @@ void weights(const float* w, int64_t w_out, int channels, float* u, int64_t u_st
 #endif
     for (int k = 0; k < 9; ++k)
       for (int o = 0; o < 8; ++o) g[k * 8 + o] = o < channels ? w[o * w_out + k] : 0.0f;
-  F8 t[6][3];
-  for (int j = 0; j < 3; ++j) {
-    F8 column[6];
-    weight_transform(load8(g + j * 8), load8(g + 24 + j * 8), load8(g + 48 + j * 8), column);
-    for (int i = 0; i < 6; ++i) t[i][j] = column[i];
-  }
-  for (int i = 0; i < 6; ++i) {
-    F8 line[6];
-    weight_transform(t[i][0], t[i][1], t[i][2], line);
-    for (int j = 0; j < 6; ++j) store8(u + (i * 6 + j) * u_step, line[j]);
-  }
+  tile_outputs == 4 ? transform_weights<6>(g, u, u_step) : transform_weights<4>(g, u, u_step);
 }
 
 // B^T d of a line, in place.
@@ -251,12 +272,8 @@ void line_input(const WinogradInput& in) {
   }
 }
 
-template <Activation kActivation>
-void line_output_of(const WinogradOutput& out) {
-  const F8 bias = load8(out.bias), alpha = set8(out.epilogue.alpha), beta = set8(out.epilogue.beta);
-  alignas(32) float keep[8];
-  for (int i = 0; i < 8; ++i) keep[i] = i < out.lanes ? 1.0f : 0.0f;
-  const F8 mask = load8(keep);
+void line_output(const WinogradOutput& out) {
+  const F8 bias = load8(out.bias), low = set8(out.low), high = set8(out.high);
   for (int64_t tile = 0; tile < out.count; ++tile) {
     F8 m[8];
 #pragma GCC unroll 8
@@ -278,16 +295,12 @@ void line_output_of(const WinogradOutput& out) {
       F8 z = o[i] + bias;
       if (i + 1 == out.tile_outputs) z = z + m[7];
       const int64_t at = (col + i) * 8;
-      if (out.residual != nullptr && !out.epilogue.residual_after) z = z + load8(out.residual + at);
-      z = activate8<kActivation>(z, alpha, beta);
-      if (out.residual != nullptr && out.epilogue.residual_after) z = z + load8(out.residual + at);
-      store8(out.y + at, select_lt8(zero8(), mask, z, zero8()));
+      if (out.residual != nullptr && !out.residual_after) z = z + load8(out.residual + at);
+      z = min8(high, max8(low, z));
+      if (out.residual != nullptr && out.residual_after) z = z + load8(out.residual + at);
+      store8(out.y + at, z);
     }
   }
-}
-
-void line_output(const WinogradOutput& out) {
-  with_activation(out.epilogue.activation, [&]<Activation kActivation>() { line_output_of<kActivation>(out); });
 }
 
 void line_weights(const float* w, int64_t w_out, int taps, int channels, float* u, int64_t u_step) {

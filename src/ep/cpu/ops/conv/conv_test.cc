@@ -26,7 +26,7 @@ TEST(ConvThreads, GiveTheSameBits) {
     int64_t batch, channels, outputs, height, width, stride;
   };
   for (const Case& q : {Case{1, 16, 16, 40, 44, 1}, Case{2, 24, 40, 21, 19, 1}, Case{1, 160, 136, 18, 17, 1},
-                        Case{1, 40, 72, 21, 20, 2}}) {
+                        Case{1, 40, 72, 21, 20, 2}, Case{1, 72, 200, 10, 11, 1}, Case{2, 264, 72, 7, 9, 1}}) {
     ConvNode node("Conv", "", 11);
     const int64_t height = (q.height - 1) / q.stride + 1, width = (q.width - 1) / q.stride + 1;
     const auto values = [&](int64_t count) { return uniform_floats(random, count); };
@@ -65,6 +65,22 @@ TEST(ConvMatch, FewTilesOfALineKeepFarWeightsPlain) {
     node.constant({q.channels, q.channels, 3}, std::vector<float>(q.channels * q.channels * 3));
     node.output({1, q.channels, q.width}).node().set_ints("pads", {1, 1});
     EXPECT_EQ(node.create().value()->name() == "conv_line_winograd", q.winograd) << q.channels << " x " << q.width;
+  }
+}
+
+// Small maps pay neither for the transforms nor for weights that take longer to arrive than the products.
+TEST(ConvMatch, SmallMapsAndFewChannelsTakeNoTiles) {
+  struct Case {
+    int64_t channels, side;
+    bool winograd;
+  };
+  for (const Case& q :
+       {Case{128, 5, false}, Case{128, 10, true}, Case{128, 28, true}, Case{16, 9, false}, Case{16, 56, true}}) {
+    ConvNode node("Conv", "", 11);
+    node.input({1, q.channels, q.side, q.side}, std::vector<float>(q.channels * q.side * q.side));
+    node.constant({q.channels, q.channels, 3, 3}, std::vector<float>(q.channels * q.channels * 9));
+    node.output({1, q.channels, q.side, q.side}).node().set_ints("pads", {1, 1, 1, 1});
+    EXPECT_EQ(node.create().value()->name() == "conv3x3_winograd", q.winograd) << q.channels << ", side " << q.side;
   }
 }
 

@@ -29,7 +29,7 @@ class DepthwiseConv final : public Kernel {
   WindowRun window_run(const float* bias, int64_t block) const;
   void run_rows(const float* x, const float* residual, const float* bias, float* y, int64_t block, int64_t begin,
                 int64_t end) const;
-  void run_small_plane(const float* x, const float* bias, float* y, int64_t block) const;
+  void run_small_plane(const float* x, const float* bias, float* y, int64_t block, float* padded) const;
   void activate(const float* residual, float* y, int64_t block, int64_t begin, int64_t end) const;
 
   ConvShape shape_;
@@ -119,24 +119,25 @@ void DepthwiseConv::run_rows(const float* x, const float* residual, const float*
   activate(residual, y, block, begin, end);
 }
 
-// A copy between zeros is a single run, of which the last columns of each row are thrown away: border pixels that come
-// singly would take longer.
-void DepthwiseConv::run_small_plane(const float* x, const float* bias, float* y, int64_t block) const {
+// Copies a plane into `padded`, whose borders are zero, because border pixels that come singly would take longer than
+// the rest. Rows are rounded up to whole tiles: the next one overwrites what they store too far.
+void DepthwiseConv::run_small_plane(const float* x, const float* bias, float* y, int64_t block, float* padded) const {
   const WindowAxis &h = shape_.h, &w = shape_.w;
-  alignas(64) float padded[kSmallPlane], out[kSmallPlane];
+  constexpr int64_t kTile = 8;
+  const int64_t wanted = w.out % kTile > 2 ? round_up(w.out, kTile) : w.out;
   const int64_t height = h.out + h.reach() - 1, width = w.out + w.reach() - 1;
-  std::fill_n(padded, height * width * 8, 0.0f);
   const int64_t rows = std::min(h.in, height - h.pad_begin), columns = std::min(w.in, width - w.pad_begin);
   for (int64_t row = 0; row < rows; ++row)
     if (columns > 0)
       std::copy_n(x + row * w.in * 8, columns * 8, padded + ((row + h.pad_begin) * width + w.pad_begin) * 8);
   WindowRun run = window_run(bias, block);
-  run.x = padded;
   run.x_row = h.dilation * width * 8;
-  run.y = out;
-  run.pixels = (h.out - 1) * width + w.out;
-  window_table().depthwise(run);
-  for (int64_t row = 0; row < h.out; ++row) std::copy_n(out + row * width * 8, w.out * 8, y + row * w.out * 8);
+  for (int64_t row = 0; row < h.out; ++row) {
+    run.x = padded + row * width * 8;
+    run.y = y + row * w.out * 8;
+    run.pixels = std::min(wanted, (h.out - row) * w.out);
+    window_table().depthwise(run);
+  }
   activate(nullptr, y, block, 0, h.out);
 }
 
@@ -149,10 +150,13 @@ Status DepthwiseConv::run(KernelContext& context) const {
   const int64_t blocks = shape_.in_blocks(), in_plane = shape_.in_pixels() * 8, out_plane = shape_.out_pixels() * 8;
   const int64_t grain = grain_of(rows_a_chunk_ * shape_.w.out * shape_.h.kernel * shape_.w.kernel);
   context.pool->parallel_for(shape_.batch * blocks * chunks, grain, [&](int64_t begin, int64_t end) {
+    alignas(64) float padded[kSmallPlane];
+    if (small_)
+      std::fill_n(padded, (shape_.h.out + shape_.h.reach() - 1) * (shape_.w.out + shape_.w.reach() - 1) * 8, 0.0f);
     for (int64_t item = begin; item < end; ++item) {
       const int64_t plane = item / chunks, first = item % chunks * rows_a_chunk_;
       if (small_) {
-        run_small_plane(x + plane * in_plane, bias, y + plane * out_plane, plane % blocks);
+        run_small_plane(x + plane * in_plane, bias, y + plane * out_plane, plane % blocks, padded);
         continue;
       }
       run_rows(x + plane * in_plane, residual == nullptr ? nullptr : residual + plane * out_plane, bias,

@@ -33,7 +33,7 @@ class DirectConv final : public Kernel {
   static Result<std::unique_ptr<Kernel>> create(const KernelNode& node);
 
   Status run(KernelContext& context) const override;
-  size_t scratch_bytes() const override { return padded_bytes() + bias_.scratch_bytes(); }
+  size_t scratch_bytes() const override { return copied_bytes() + bias_.scratch_bytes(); }
   bool may_run_in_place(size_t input, size_t) const override {
     return input == 3 && residual_.may_be_output() && !epilogue_.residual_after;
   }
@@ -45,11 +45,11 @@ class DirectConv final : public Kernel {
   struct PixelRange {
     int64_t begin, end;
   };
-  size_t padded_bytes() const { return padded_ ? shape_.batch * shape_.in_blocks() * 32 * shape_.in_pixels() : 0; }
-  void choose_padding();
+  size_t copied_bytes() const { return copied_ ? shape_.batch * shape_.in_blocks() * 32 * shape_.in_pixels() : 0; }
+  void choose_copy();
   void stand_line_up();
   void choose_regions(int threads);
-  void copy_padded(ThreadPool& pool, const float* x, float* padded) const;
+  void copy_input(ThreadPool& pool, const float* x, float* copied) const;
   int64_t out_rows() const { return shape_.d.out * shape_.h.out; }
   void run_range(const float* x, const float* residual, const float* bias, float* y, PixelRange range,
                  const OutputTile& tile) const;
@@ -57,13 +57,14 @@ class DirectConv final : public Kernel {
                  const OutputTile& tile) const;
   void finish(const float* residual, float* y, PixelRange range, const OutputTile& tile) const;
 
-  ConvShape shape_;  // of the padded input, where there is one
+  ConvShape shape_;  // of the copied input, where there is one
   Epilogue epilogue_;
   std::string name_;
   bool plain_input_ = false;
-  // Small maps are copied between zeros first: border pixels come singly, and would be up to half of the work.
-  bool padded_ = false;
-  WindowAxis unpadded_h_, unpadded_w_;
+  // The rows of small maps are copied between zeros first: the pixels at their ends come singly, and would be up to
+  // half of the work. Inputs that a window of one element skips are left out by the same copy.
+  bool copied_ = false;
+  WindowAxis given_h_, given_w_;
   bool point_ = false;  // 1x1, stride 1, no pads: all pixels are one row
   bool line_ = false;   // a single column, which is a line of the model
   bool clamps_ = true;  // the activation is done in registers
@@ -89,7 +90,6 @@ Result<std::unique_ptr<Kernel>> DirectConv::create(const KernelNode& node) {
   kernel->plain_input_ = node.inputs[0].layout == Layout::kPlain;
   kernel->clamps_ = is_clamp(kernel->epilogue_) && (keeps_zero(kernel->epilogue_) || shape.outputs % 8 == 0);
   const WindowAxis &d = shape.d, &h = shape.h, &w = shape.w;
-  kernel->point_ = is_point(d) && is_point(h) && is_point(w);
   kernel->name_ = format("conv{}{}x{}{}", node.inputs[0].shape.rank() == 5 ? format("{}x", d.kernel) : "", h.kernel,
                          w.kernel, kernel->plain_input_ ? "_plain" : "");
 
@@ -127,55 +127,69 @@ Result<std::unique_ptr<Kernel>> DirectConv::create(const KernelNode& node) {
   TENON_TRY_ASSIGN(kernel->weights_, pack_weights(node, 1, format_key, kernel->group_weights_ * shape.group, pack));
   TENON_TRY_ASSIGN(kernel->bias_, ConvBias::create(node, 2, shape.outputs));
   TENON_TRY_ASSIGN(kernel->residual_, ConvResidual::create(node, 3));
-  kernel->choose_padding();
+  kernel->choose_copy();
+  kernel->point_ = is_point(d) && is_point(h) && is_point(w);
   kernel->stand_line_up();
   kernel->choose_regions(node.pool == nullptr ? 1 : node.pool->threads());
   return std::unique_ptr<Kernel>(std::move(kernel));
 }
 
-void DirectConv::choose_padding() {
+void DirectConv::choose_copy() {
   WindowAxis &h = shape_.h, &w = shape_.w;
-  unpadded_h_ = h;
-  unpadded_w_ = w;
-  auto reach = [](const WindowAxis& axis) {
-    return std::max(axis.in + axis.pad_begin, (axis.out - 1) * axis.stride + (axis.kernel - 1) * axis.dilation + 1);
-  };
-  const int64_t height = reach(h), width = reach(w);
-  const bool pads = height > h.in || width > w.in;
+  given_h_ = h;
+  given_w_ = w;
   constexpr int64_t kMostBytes = 1024 * 1024;
-  padded_ = pads && !plain_input_ && w.out > 0 && w.out <= 32 && height <= 4 * w.out + 64 && width <= kMostPad &&
-            shape_.batch * shape_.in_blocks() * 32 * shape_.d.in * height * width <= kMostBytes;
-  if (!padded_) return;
-  h.in = height;
+  const auto fits = [&](int64_t pixels) {
+    return !plain_input_ && shape_.batch * shape_.in_blocks() * 32 * shape_.d.in * pixels <= kMostBytes;
+  };
+  const auto skips = [](const WindowAxis& axis) {
+    return axis.kernel == 1 && axis.pad_begin == 0 && axis.pad_end == 0;
+  };
+  // A copied vector has to serve many outputs.
+  constexpr int64_t kManyOutputs = 64;
+  if (skips(h) && skips(w) && is_point(shape_.d)) {
+    copied_ = (h.stride > 1 || w.stride > 1) && shape_.outputs / shape_.group >= kManyOutputs && fits(h.out * w.out);
+    if (!copied_) return;
+    h.in = h.out;
+    w.in = w.out;
+    h.stride = w.stride = 1;
+    return;
+  }
+  const int64_t width = std::max(w.in + w.pad_begin, (w.out - 1) * w.stride + w.reach());
+  copied_ = width > w.in && w.out > 0 && w.out <= 32 && width <= kMostPad && fits(h.in * width);
+  if (!copied_) return;
   w.in = width;
-  h.pad_begin = w.pad_begin = h.pad_end = w.pad_end = 0;
+  w.pad_begin = w.pad_end = 0;
 }
 
 // Rows are shared by threads and kept to what caches hold, columns are not: the pixels of a line become rows.
 void DirectConv::stand_line_up() {
   WindowAxis &h = shape_.h, &w = shape_.w;
-  line_ = !padded_ && !point_ && is_point(h) && h.in == 1;
+  line_ = !copied_ && !point_ && is_point(h) && h.in == 1;
   if (line_) std::swap(h, w);
 }
 
-void DirectConv::copy_padded(ThreadPool& pool, const float* x, float* padded) const {
-  const int64_t top = unpadded_h_.pad_begin, left = unpadded_w_.pad_begin, width = shape_.w.in * 8;
-  const int64_t row_floats = unpadded_w_.in * 8, slice = shape_.h.in * shape_.w.in;
+void DirectConv::copy_input(ThreadPool& pool, const float* x, float* copied) const {
+  const bool skips = shape_.h.stride < given_h_.stride || shape_.w.stride < given_w_.stride;
+  const int64_t left = given_w_.pad_begin * 8, given = given_w_.in * 8, width = shape_.w.in * 8;
+  const int64_t plane_rows = shape_.h.in;
+  auto copy_row = [&](const float* from, float* to) {
+    if (skips) {
+      for (int64_t col = 0; col < shape_.w.in; ++col)
+        std::memcpy(to + col * 8, from + col * given_w_.stride * 8, 8 * sizeof(float));
+      return;
+    }
+    std::fill_n(to, left, 0.0f);
+    std::memcpy(to + left, from, given * sizeof(float));
+    std::fill_n(to + left + given, width - left - given, 0.0f);
+  };
+  const int64_t row_step = skips ? given_h_.stride : 1;
   // A vector copied takes as long as about ten products.
-  pool.parallel_for(shape_.batch * shape_.in_blocks() * shape_.d.in, grain_of(10 * slice),
+  pool.parallel_for(shape_.batch * shape_.in_blocks() * shape_.d.in, grain_of(10 * shape_.h.in * shape_.w.in),
                     [&](int64_t begin, int64_t end) {
-                      for (int64_t plane = begin; plane < end; ++plane) {
-                        const float* from = x + plane * unpadded_h_.in * row_floats;
-                        float* to = padded + plane * slice * 8;
-                        for (int64_t row = 0; row < shape_.h.in; ++row, to += width) {
-                          if (row < top || row >= top + unpadded_h_.in) {
-                            std::fill_n(to, width, 0.0f);
-                            continue;
-                          }
-                          std::fill_n(to, left * 8, 0.0f);
-                          std::memcpy(to + left * 8, from + (row - top) * row_floats, row_floats * sizeof(float));
-                          std::fill_n(to + left * 8 + row_floats, width - left * 8 - row_floats, 0.0f);
-                        }
+                      for (int64_t row = begin * plane_rows; row < end * plane_rows; ++row) {
+                        const int64_t plane = row / plane_rows, place = row % plane_rows * row_step;
+                        copy_row(x + (plane * given_h_.in + place) * given, copied + row * width);
                       }
                     });
 }
@@ -264,8 +278,9 @@ void DirectConv::run_slice(const float* x, const float* residual, const float* b
   run.w_row = run.w_col * w.kernel;
   const int64_t w_depth = run.w_row * h.kernel;
   run.w_block = joined ? w_depth : w_depth * d.kernel;
-  run.w_ahead = large_weights_ ? (units > blocks_a_pass_ ? blocks_a_pass_ * run.w_block : w_depth) : 0;
   run.y_block = shape_.out_pixels() * 8;
+  const bool contiguous = joined || d.kernel == 1;  // the weights of a pass
+  const int64_t pixels = (part.end - part.begin) * (point_ ? 1 : w.out);
 
   for (int64_t k = 0; k < passes; ++k) {
     const int64_t tap = depths.first + k;
@@ -276,6 +291,10 @@ void DirectConv::run_slice(const float* x, const float* residual, const float* b
       run.bias = first ? bias + tile.block * 8 : nullptr;
       run.low = last && clamps_ ? clamp_low(epilogue_) : -kInfinity;
       run.high = last && clamps_ ? clamp_high(epilogue_) : kInfinity;
+      // The next weights in memory, where they come from beyond L2: those of the next pass, or of the next tile.
+      const float* next = weights_.get() + tile.weights + end * run.w_block;
+      const bool fetches = large_weights_ && contiguous && next < weights_.get() + group_weights_ * shape_.group;
+      run.ahead_pixel = fetches ? (end - unit) * run.w_block / pixels : 0;
       const float* before = first && !epilogue_.residual_after ? residual : nullptr;
       const float* after = last && clamps_ && epilogue_.residual_after ? residual : nullptr;
       auto run_span = [&](const WindowSpan& span) {
@@ -292,6 +311,8 @@ void DirectConv::run_slice(const float* x, const float* residual, const float* b
         run.cols = span.cols.count;
         run.blocks = !any ? 0 : joined ? depths.count : std::min(end, full_units) - unit;
         run.tail = any && end > full_units ? group_inputs % 8 : 0;
+        run.ahead = next;
+        next += span.count * run.ahead_pixel;
         place_outputs(span, w, y, before, after, run);
         run_tile(run);
       };
@@ -324,12 +345,12 @@ void DirectConv::finish(const float* residual, float* y, PixelRange range, const
 Status DirectConv::run(KernelContext& context) const {
   const float* x = context.input<float>(0);
   const float* residual = residual_.values(context);
-  const float* bias = bias_.values(context, context.scratch + padded_bytes());
+  const float* bias = bias_.values(context, context.scratch + copied_bytes());
   float* y = context.output<float>(0);
-  if (padded_) {
-    float* padded = reinterpret_cast<float*>(context.scratch);
-    copy_padded(*context.pool, x, padded);
-    x = padded;
+  if (copied_) {
+    float* copied = reinterpret_cast<float*>(context.scratch);
+    copy_input(*context.pool, x, copied);
+    x = copied;
   }
   const int64_t extent = point_ ? shape_.out_pixels() : out_rows();
   const int64_t ranges = (extent + range_size_ - 1) / range_size_;

@@ -1,8 +1,9 @@
 // Convolution with stride 1 by Winograd. 3x3 windows as F(4x4, 3x3): 36 products of [tiles x channels] by [channels x
-// outputs] instead of 144, at 1e-6 of the output's maximum.
+// outputs] instead of 144, at 1e-6 of the output's maximum; or as F(2x2, 3x3): 16 instead of 36.
 #include "ep/cpu/simd/winograd.h"
 #include "ep/cpu/ops/blocked_rows.h"
 #include "ep/cpu/ops/conv/support.h"
+#include "ep/cpu/simd/blocked.h"
 #include "ep/cpu/simd/conv.h"
 #include "ops/unary.h"
 
@@ -21,13 +22,35 @@ constexpr int64_t kWait = 96 * 1024;
 // Inputs and products of a block that all threads work on together.
 constexpr int64_t kTogetherBytes = 4 * 1024 * 1024;
 
+// Vectors of eight that a kernel multiplies in the time of a convolution with tiles of side x side outputs. Weights
+// come from beyond L2: a network has more of them than it holds.
+int64_t tiles_cost(const ConvShape& shape, int64_t side) {
+  constexpr int64_t kTransform = 8;  // of one vector of a tile's inputs or sums
+  const int64_t positions = (side + 2) * (side + 2);
+  const int64_t tiles = shape.batch * ((shape.h.out + side - 1) / side) * ((shape.w.out + side - 1) / side);
+  const int64_t weights = positions * shape.channels * shape.out_blocks();
+  return weights * std::max(tiles, conv_table().far_products) +
+         tiles * positions * (shape.in_blocks() + shape.out_blocks()) * kTransform;
+}
+
+// The same without tiles.
+int64_t direct_cost(const ConvShape& shape) {
+  const int64_t weights = shape.h.kernel * shape.w.kernel * shape.channels * shape.out_blocks();
+  return weights * std::max(shape.batch * shape.out_pixels(), conv_table().far_products);
+}
+
+// Tiles of 4x4 take fewer products, those of 2x2 fewer weights.
+int64_t best_side(const ConvShape& shape) { return tiles_cost(shape, 2) < tiles_cost(shape, 4) ? 2 : 4; }
+
 class WinogradConv final : public Kernel {
  public:
   static Result<std::unique_ptr<Kernel>> create(const KernelNode& node);
 
   Status run(KernelContext& context) const override;
   size_t scratch_bytes() const override { return tile_bytes() + bias_.scratch_bytes(); }
-  bool may_run_in_place(size_t input, size_t) const override { return input == 3 && residual_.may_be_output(); }
+  bool may_run_in_place(size_t input, size_t) const override {
+    return input == 3 && residual_.may_be_output() && (clamps_ || !epilogue_.residual_after);
+  }
   bool reads(size_t input) const override { return input != 1; }
   std::string_view name() const override { return line_ ? "conv_line_winograd" : "conv3x3_winograd"; }
 
@@ -57,13 +80,15 @@ class WinogradConv final : public Kernel {
   void transform_input(const Images& images, int64_t first, int64_t count, int64_t block, float* v) const;
   void multiply(int64_t position, int64_t count, const float* v, float* m) const;
   void transform_output(const Images& images, int64_t first, int64_t count, int64_t block, const float* m) const;
+  void activate(const float* residual, float* y, const Part& part, int64_t block) const;
 
   void pack_tile(const float* weights, const OutputTile& tile, float* out) const;
 
   ConvShape shape_;
   Epilogue epilogue_;
-  bool line_ = false;  // one dimension, 3 to 5 taps
-  int64_t positions_ = kWinogradPositions;
+  bool line_ = false;   // one dimension, 3 to 5 taps
+  bool clamps_ = true;  // the activation is done in registers
+  int64_t positions_ = kWinogradLinePositions;
   int64_t tile_outputs_ = 4;              // along each axis
   std::shared_ptr<const float> weights_;  // [position][output tile][channel][width * 8]
   ConvBias bias_;
@@ -85,10 +110,13 @@ Result<std::unique_ptr<Kernel>> WinogradConv::create(const KernelNode& node) {
   TENON_TRY_ASSIGN(kernel->shape_, conv_shape(node));
   TENON_TRY_ASSIGN(kernel->epilogue_, read_epilogue(*node.node));
   const ConvShape& shape = kernel->shape_;
+  kernel->clamps_ = is_clamp(kernel->epilogue_) && (keeps_zero(kernel->epilogue_) || shape.outputs % 8 == 0);
   kernel->line_ = shape.h.kernel == 1;
   if (kernel->line_) {
-    kernel->positions_ = kWinogradLinePositions;
     kernel->tile_outputs_ = kWinogradLinePositions + 1 - shape.w.kernel;
+  } else {
+    kernel->tile_outputs_ = best_side(shape);
+    kernel->positions_ = (kernel->tile_outputs_ + 2) * (kernel->tile_outputs_ + 2);
   }
   const int64_t positions = kernel->positions_;
   const int64_t inputs = shape.in_blocks() * 8, out_blocks = shape.out_blocks();
@@ -105,8 +133,8 @@ Result<std::unique_ptr<Kernel>> WinogradConv::create(const KernelNode& node) {
     else
       pack_tiles(0, tiles);
   };
-  TENON_TRY_ASSIGN(kernel->weights_, pack_weights(node, 1, kernel->line_ ? "winograd_line" : "winograd_f4x4_3x3",
-                                                  positions * kernel->weight_step_, pack));
+  const std::string format_key = kernel->line_ ? "winograd_line" : format("winograd {}", positions);
+  TENON_TRY_ASSIGN(kernel->weights_, pack_weights(node, 1, format_key, positions * kernel->weight_step_, pack));
   TENON_TRY_ASSIGN(kernel->bias_, ConvBias::create(node, 2, shape.outputs));
   TENON_TRY_ASSIGN(kernel->residual_, ConvResidual::create(node, 3));
   kernel->zero_.assign(kMostConvWidth * 8, 0.0f);
@@ -122,20 +150,21 @@ Result<std::unique_ptr<Kernel>> WinogradConv::create(const KernelNode& node) {
   // Lines have few positions with large weights: rather read those once, and keep one position's inputs in L2.
   if (kernel->line_) tiles = std::max<int64_t>(12, 192 * 1024 / (4 * inputs) / 12 * 12);
   const int threads = scratch_slots(node);
-  int64_t blocks = (kernel->tile_count_ + tiles - 1) / tiles;
+  // Few tiles more are no reason to read all weights once more.
+  int64_t blocks = std::max<int64_t>(1, (kernel->tile_count_ + tiles / 3) / tiles);
   if (threads > 1) {
-    // Alone, each thread wants a block of at least six tiles, and reads all weights for it (from L3, where L2 cannot
-    // hold them). Together all work on one block, and wait for each other three times.
+    // Alone, each thread wants a block of at least six tiles, and reads all weights for it (from beyond L2, where that
+    // cannot hold them). Together all work on one block, and wait for each other three times.
     constexpr int64_t kSmallest = 6;
     const int64_t most = std::max(blocks, kernel->tile_count_ / kSmallest);
     const int64_t alone = std::clamp(round_up(blocks, threads), int64_t{1}, most);
     const int64_t weights = kernel->weight_step_ * positions / 8, products = weights * kernel->tile_count_;
     const int64_t rounds = (alone + threads - 1) / threads;
-    const int64_t read = weights * (weights * 32 > kSharedBytes ? 4 : 1);
-    const int64_t alone_cost = rounds * (products / alone + read);
+    const int64_t read = weights * (weights * 32 > kSharedBytes ? conv_table().far_products : 1);
+    const int64_t alone_cost = rounds * std::max(products / alone, read);
     const int64_t all_tiles = kTogetherBytes / (positions * 4 * channels);  // of one block
     const int64_t parts = kernel->tile_count_ / std::max<int64_t>(1, all_tiles) + 1;
-    const int64_t together_cost = products / threads + parts * 3 * kWait;
+    const int64_t together_cost = std::max(products, parts * read) / threads + parts * 3 * kWait;
     kernel->together_ = together_cost < alone_cost;
     blocks = kernel->together_ ? parts : alone;
   }
@@ -162,7 +191,7 @@ void WinogradConv::pack_tile(const float* weights, const OutputTile& tile, float
       if (line_)
         winograd_table().line_weights(from, step, taps, count, to, weight_step_);
       else
-        winograd_table().weights(from, step, count, to, weight_step_);
+        winograd_table().weights(from, step, tile_outputs_, count, to, weight_step_);
     }
   }
 }
@@ -201,7 +230,9 @@ void WinogradConv::multiply(int64_t position, int64_t count, const float* v, flo
     run.w = weights_.get() + position * weight_step_ + tile.weights;
     run.w_block = tile.width * 64;
     // Panels that come from L3 are too short for the hardware to run ahead.
-    run.w_ahead = large_weights ? run.blocks * run.w_block : 0;
+    const int64_t panel = shape_.in_blocks() * run.w_block;
+    run.ahead = run.w + panel;
+    run.ahead_pixel = large_weights ? panel / count : 0;
     run.y = m + position * m_step_ + tile.block * block_tiles_ * 8;
     conv_table().run[tile.width - 1](run);
   }
@@ -213,8 +244,9 @@ void WinogradConv::transform_output(const Images& images, int64_t first, int64_t
   const int64_t plane = shape_.out_pixels() * 8;
   out.m_step = m_step_;
   out.bias = images.bias + block * 8;
-  out.epilogue = epilogue_;
-  out.lanes = static_cast<int>(std::min<int64_t>(8, shape_.outputs - block * 8));
+  out.low = clamps_ ? clamp_low(epilogue_) : -kInfinity;
+  out.high = clamps_ ? clamp_high(epilogue_) : kInfinity;
+  out.residual_after = epilogue_.residual_after;
   out.height = shape_.h.out;
   out.width = shape_.w.out;
   out.tiles_x = tiles_x_;
@@ -222,12 +254,31 @@ void WinogradConv::transform_output(const Images& images, int64_t first, int64_t
   for_images(first, count, [&](const Part& part) {
     const int64_t at = part.image * images.y_image + block * plane;
     out.m = m + (block * block_tiles_ + part.place) * 8;
-    out.residual = images.residual == nullptr ? nullptr : images.residual + at;
+    const float* residual = images.residual == nullptr ? nullptr : images.residual + at;
+    out.residual = clamps_ || !epilogue_.residual_after ? residual : nullptr;
     out.y = images.y + at;
     out.first = part.first;
     out.count = part.count;
     line_ ? winograd_table().line_output(out) : winograd_table().output(out);
+    if (!clamps_) activate(epilogue_.residual_after ? residual : nullptr, out.y, part, block);
   });
+}
+
+// The activations that are not clamps, over the tiles that were just stored.
+void WinogradConv::activate(const float* residual, float* y, const Part& part, int64_t block) const {
+  const int lanes = static_cast<int>(std::min<int64_t>(8, shape_.outputs - block * 8));
+  const int64_t end = part.first + part.count, side = tile_outputs_;
+  for (int64_t tile = part.first; tile < end;) {
+    const int64_t tile_row = tile / tiles_x_, next = std::min(end, (tile_row + 1) * tiles_x_);
+    const int64_t col = tile % tiles_x_ * side, last = std::min(shape_.w.out, ((next - 1) % tiles_x_ + 1) * side);
+    const int64_t bottom = line_ ? 1 : std::min(shape_.h.out, (tile_row + 1) * side);
+    for (int64_t row = line_ ? 0 : tile_row * side; row < bottom; ++row) {
+      const int64_t at = (row * shape_.w.out + col) * 8;
+      blocked_table().activate(epilogue_, y + at, residual == nullptr ? nullptr : residual + at, y + at, last - col,
+                               lanes);
+    }
+    tile = next;
+  }
 }
 
 Status WinogradConv::run(KernelContext& context) const {
@@ -287,16 +338,22 @@ Status match_conv_winograd(const KernelNode& node) {
   const bool line = h.in == 1 && h.out == 1 && h.kernel == 1 && w.kernel >= 3 && w.kernel <= 5;
   TENON_UNSUPPORTED_IF(!line && (h.kernel != 3 || w.kernel != 3), "The window {}x{} is not 3x3, nor 3 to 5 on a line.",
                        h.kernel, w.kernel);
-  const int64_t side = line ? kWinogradLinePositions + 1 - w.kernel : 4;
-  const int64_t tiles = shape.batch * (line ? 1 : (h.out + side - 1) / side) * ((w.out + side - 1) / side);
-  // With few tiles the transformed weights, four times the original, cost more memory than the saved work is worth.
-  // Those of a line that no second-level cache holds come from memory: for 20 tiles of piper_vits they gain 1 %, and
+  TENON_UNSUPPORTED_IF(shape.channels < 16 || shape.outputs < 16, "{} to {} channels do not pay for the transforms.",
+                       shape.channels, shape.outputs);
+  if (!line) {
+    // With few tiles the transformed weights take longer to arrive than the saved products.
+    TENON_UNSUPPORTED_IF(tiles_cost(shape, best_side(shape)) * 9 / 8 >= direct_cost(shape),
+                         "{} to {} channels on {}x{} maps do not pay for the transforms.", shape.channels,
+                         shape.outputs, h.out, w.out);
+    return {};
+  }
+  const int64_t side = kWinogradLinePositions + 1 - w.kernel;
+  const int64_t tiles = shape.batch * ((w.out + side - 1) / side);
+  // Weights of a line that no second-level cache holds come from memory: for 20 tiles of piper_vits they gain 1 %, and
   // take 35 MB.
-  const bool far = line && shape.channels * shape.outputs * kWinogradLinePositions * 4 > kFarBytes;
-  const int64_t least = far ? 64 : line ? 9 : 16;
-  TENON_UNSUPPORTED_IF(shape.channels < 16 || shape.outputs < 16 || tiles < least,
-                       "{} to {} channels with {} tiles do not pay for the transforms.", shape.channels, shape.outputs,
-                       tiles);
+  const bool far = shape.channels * shape.outputs * kWinogradLinePositions * 4 > kFarBytes;
+  TENON_UNSUPPORTED_IF(tiles < (far ? 64 : 9), "{} to {} channels with {} tiles do not pay for the transforms.",
+                       shape.channels, shape.outputs, tiles);
   return {};
 }
 
