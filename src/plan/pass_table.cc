@@ -14,10 +14,11 @@
 namespace tenon {
 namespace {
 
-// The order matters: folding first, so that patterns are bare, but for weights that are bytes; float32 before the
-// patterns; activations before the products that take them in; bias before activation, activation before residual;
-// attention before residuals would take its mask.
+// The order matters: folding first, so that patterns are bare, but for weights that are bytes, and behind Einsum, which
+// takes long where it is no product; float32 before the patterns; activations before the products that take them in;
+// bias before activation, activation before residual; attention before residuals would take its mask.
 constexpr Pass kPasses[] = {
+    {"einsums", PassPhase::kLoad, &pass_einsums},
     {"fold", PassPhase::kLoad, &pass_fold},
     {"loop_invariants", PassPhase::kLoad, &pass_loop_invariants},
     {"widen", PassPhase::kLoad, &pass_widen},
