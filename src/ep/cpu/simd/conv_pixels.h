@@ -42,7 +42,7 @@ class FetchAhead {
  public:
   TENON_INLINE FetchAhead(const ConvRun& run, int64_t first, int64_t pixels, int64_t parts)
       : next_(run.ahead + first * run.ahead_pixel), end_(next_ + pixels * run.ahead_pixel) {
-    if (run.ahead_pixel > 0) step_ = ((end_ - next_ + parts * kLine - 1) / (parts * kLine)) * kLine;
+    if (run.ahead_pixel > 0 && parts > 0) step_ = ((end_ - next_ + parts * kLine - 1) / (parts * kLine)) * kLine;
   }
   TENON_INLINE void next() {
     if (step_ == 0) return;
