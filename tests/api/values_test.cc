@@ -98,7 +98,7 @@ TEST(DisabledPasses, TheEntryAndTheFieldLeavePassesOut) {
     EXPECT_THAT(recorder.order, ElementsAre("m", "a", "y", "v", "z"));
   }
   const std::vector<std::string_view> names = pass_names();
-  EXPECT_EQ(names.front(), "fold");
+  EXPECT_THAT(names, ::testing::Contains("fold"));
   EXPECT_EQ(std::set(names.begin(), names.end()).size(), names.size());
 }
 

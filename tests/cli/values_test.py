@@ -321,7 +321,7 @@ def test_limits_are_numbers_from_0_on(sums):
 def test_a_name_that_no_pass_has_is_refused_with_the_close_ones(sums):
     for command in (["run", sums, "--random"], ["bench", sums], ["explain", sums], ["compare", sums, "--random"]):
         assert 'did you mean "matmul_bias"?' in tenon(INVALID, *command, "--without", "matmul_bia")
-    assert "the passes are fold, " in tenon(INVALID, "run", sums, "--random", "--without", "zzz")
+    assert "the passes are einsums, fold, " in tenon(INVALID, "run", sums, "--random", "--without", "zzz")
 
 
 def test_explain_and_bench_leave_passes_out(dense):

@@ -4,6 +4,7 @@
 
 #include "ep/cuda/compute/lowering.h"
 #include "ep/cuda/compute/quantize.h"
+#include "ep/cuda/compute/region.h"
 #include "ep/cuda/compute/rewrites.h"
 #include "ops/shape_inference.h"
 
@@ -154,6 +155,7 @@ bool is_size_arithmetic(const Graph& graph, const Node& node) {
   };
   const Value& made = graph.value(node.outputs[0]);
   if (is_in(kFill)) return true;
+  if (made.fully_known() && made.shape().element_count() > kMostOnHost) return false;
   if (is_whole(made.type)) return is_in(kEither) || is_in(kWhole);
   const bool few = made.has_rank && (made.dims.empty() ||
                                      (made.dims.size() == 1 && (!made.dims[0].known() || made.dims[0].value <= kFew)));

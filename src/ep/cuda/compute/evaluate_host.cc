@@ -103,8 +103,6 @@ int64_t whole_part(double value) {
 }
 
 using Inputs = std::vector<Numbers>;
-constexpr int64_t kMaxElements = int64_t{1} << 20;
-
 template <typename F>
 Numbers combine(const Inputs& in, const Shape& shape, bool whole, F&& f) {
   Numbers out{.shape = shape, .whole = whole};
@@ -352,12 +350,12 @@ Result<std::vector<ConstantRef>> evaluate_on_host(const Graph& graph, const Node
   if (!node.domain.empty() || node.outputs.size() != 1 || node.inputs.empty())
     return unsupported("{} is not computed on the host.", node.label(graph));
   const Value& result = graph.value(node.outputs[0]);
-  TENON_UNSUPPORTED_IF(!result.fully_known() || result.shape().element_count() > kMaxElements,
+  TENON_UNSUPPORTED_IF(!result.fully_known() || result.shape().element_count() > kMostOnHost,
                        "{} is not computed on the host.", node.label(graph));
   Inputs inputs;
   for (ValueId id : node.inputs) {
     std::optional<Numbers> numbers = id != kNoValue ? read(*graph.value(id).constant) : std::nullopt;
-    TENON_UNSUPPORTED_IF(!numbers || static_cast<int64_t>(numbers->size()) > kMaxElements,
+    TENON_UNSUPPORTED_IF(!numbers || static_cast<int64_t>(numbers->size()) > kMostOnHost,
                          "{} is not computed on the host.", node.label(graph));
     inputs.push_back(std::move(*numbers));
   }

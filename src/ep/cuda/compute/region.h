@@ -49,7 +49,9 @@ class Region {
 // A remark for readers of a plan where the region's products of float32 are in TF32; "" elsewhere.
 std::string precision_note(const Region& region, bool tf32);
 
-// Computes a node of constants on the host: what shapes and masks are made of. An error leaves the node to the device.
+// Computes a node of constants on the host: what shapes and masks are made of, up to so many elements. An error leaves
+// the node to the device.
+inline constexpr int64_t kMostOnHost = int64_t{1} << 20;
 Result<std::vector<ConstantRef>> evaluate_on_host(const Graph& graph, const Node& node);
 
 }  // namespace tenon::cuda
