@@ -393,9 +393,13 @@ struct PairLoop {
 
   bool run(const std::byte* a, const std::byte* b, std::byte* y, int64_t begin, int64_t end) const {
     bool ok = true;
+    // Loops take no two strides of 0: both operands broadcast to a third one, or a row is one element.
+    const bool same = walk.row_stride(0) == 0 && walk.row_stride(1) == 0;
     walk.pieces(begin, end, [&](int64_t at, const auto& offset, int64_t n) {
-      ok &= loop(a + offset[0] * a_bytes, b + offset[1] * b_bytes, y + at * y_bytes, n, walk.row_stride(0),
-                 walk.row_stride(1));
+      std::byte* const to = y + at * y_bytes;
+      ok &= loop(a + offset[0] * a_bytes, b + offset[1] * b_bytes, to, same ? 1 : n, same ? 1 : walk.row_stride(0),
+                 same ? 1 : walk.row_stride(1));
+      for (int64_t i = 1; same && i < n; ++i) std::memcpy(to + i * y_bytes, to, y_bytes);
     });
     return ok;
   }
@@ -484,11 +488,8 @@ Result<RefImpl> make_pow(RefNode& node) {
 
 template <Binary kOp>
 bool float_loop(const void* a, const void* b, void* y, int64_t count, int64_t a_step, int64_t b_step) {
-  // A row of one element may have two strides of 0, which the loop does not take.
-  const bool single = count == 1;
-  eltwise_table().binary[static_cast<int>(kOp)](static_cast<const float*>(a), single ? 1 : a_step,
-                                                static_cast<const float*>(b), single ? 1 : b_step,
-                                                static_cast<float*>(y), count);
+  eltwise_table().binary[static_cast<int>(kOp)](static_cast<const float*>(a), a_step, static_cast<const float*>(b),
+                                                b_step, static_cast<float*>(y), count);
   return true;
 }
 
