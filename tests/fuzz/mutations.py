@@ -211,7 +211,7 @@ def whole(r, t):
     if not chosen:
         return
     i = int(r.choice(chosen))
-    values = t.slots[i].copy()
+    values = np.array(t.slots[i])
     at = tuple(r.integers(values.shape)) if values.ndim else ()
     rank_ = max(t.slots[k].ndim for k in tensors(t))
     old, bounds = int(values[at]), np.iinfo(values.dtype)
