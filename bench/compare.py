@@ -1,6 +1,9 @@
-"""Times Tenon beside ONNX Runtime and OpenVINO on the real models of tests/golden/models.json, in one run.
+"""Times Tenon beside ONNX Runtime and OpenVINO on the real models of tests/golden/models.json, or on any files, in one run.
 
-    ./dev bench [MODEL ...] [--threads 1 2] [--rounds N] [--json FILE]
+    ./dev bench [MODEL | FILE.onnx ...] [--threads 1 2] [--rounds N] [--size N] [--json FILE]
+
+A file's inputs are random numbers (seed 0), ones for masks, positions in order; dimensions without a number are 1 where they
+come first, --size elsewhere. bench/export_models.py writes files of models of torchvision, transformers and timm.
 
 Steady runs are interleaved, engine after engine in every round, in one process with the same input bytes; the first
 result of each engine is checked against ONNX Runtime's before anything is timed. With one thread the thread's CPU time is
@@ -27,6 +30,8 @@ import model_inputs  # noqa: E402
 
 ENGINES = ("tenon", "onnxruntime", "openvino")
 ONNX_TYPE = {"float32": 1, "uint8": 2, "int8": 3, "int32": 6, "int64": 7, "bool": 9, "float16": 10, "float64": 11}
+FILE_TYPES = {f"tensor({name})": name for name in ("uint8", "int8", "int32", "int64", "bool", "float16")} | {
+    "tensor(float)": "float32", "tensor(double)": "float64"}
 NUMPY_TYPE = {number: name for name, number in ONNX_TYPE.items()}
 
 
@@ -252,29 +257,52 @@ def print_table(rows):
             print(f"  {row['model']}: {note}")
 
 
+def file_inputs(path, size):
+    import onnxruntime
+    rng = np.random.default_rng(0)
+    feeds = {}
+    for value in onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"]).get_inputs():
+        shape = [dim if isinstance(dim, int) else 1 if axis == 0 else size for axis, dim in enumerate(value.shape)]
+        dtype = np.dtype(FILE_TYPES[value.type])
+        if dtype.kind == "f":
+            numbers = rng.standard_normal(shape)
+        elif dtype.kind == "b" or "mask" in value.name:
+            numbers = np.ones(shape)
+        elif "position" in value.name:
+            numbers = np.broadcast_to(np.arange(shape[-1]), shape)
+        else:
+            numbers = rng.integers(0, 100, shape)
+        feeds[value.name] = np.array(numbers, dtype, order="C")
+    return feeds
+
+
 def main():
     if len(sys.argv) > 1 and sys.argv[1] == "--child":
         child(sys.argv[2], sys.argv[3], sys.argv[4], int(sys.argv[5]))
         return
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("models", nargs="*", help="ids of models.json; all by default")
+    parser.add_argument("models", nargs="*", help="ids of models.json, all by default, or files")
+    parser.add_argument("--size", type=int, default=64, help="of a file's inputs where a dimension has no number")
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--fresh-rounds", type=int, default=5)
     parser.add_argument("--json", help="writes the rows there")
     arguments = parser.parse_args()
+    files = [pathlib.Path(name) for name in arguments.models if name.endswith(".onnx")]
+    ids = [name for name in arguments.models if not name.endswith(".onnx")]
     table = json.loads((ROOT / "tests/golden/models.json").read_text())["models"]
-    chosen = [model for model in table if not arguments.models or model["id"] in arguments.models]
-    if not chosen:
+    chosen = [model for model in table if model["id"] in ids or not arguments.models]
+    if not chosen and not files:
         parser.error(f"no such model; there are {', '.join(model['id'] for model in table)}")
-    subprocess.run([sys.executable, str(ROOT / "tools/fetch_models.py"), "--output", str(ROOT / "build/models"),
-                    *[model["id"] for model in chosen]], check=True)
+    if chosen:
+        subprocess.run([sys.executable, str(ROOT / "tools/fetch_models.py"), "--output", str(ROOT / "build/models"),
+                        *[model["id"] for model in chosen]], check=True)
+    work = [(model, ROOT / "build/models" / f"{model['id']}.onnx", model_inputs.make_inputs(model)) for model in chosen]
+    work += [({"id": path.stem}, path, file_inputs(path, arguments.size)) for path in files]
     rows = []
-    for model in chosen:
-        feeds = model_inputs.make_inputs(model)
+    for model, path, feeds in work:
         for threads in arguments.threads:
-            rows.append(compare(model, ROOT / "build/models" / f"{model['id']}.onnx", feeds, threads,
-                                arguments.rounds, arguments.fresh_rounds))
+            rows.append(compare(model, path, feeds, threads, arguments.rounds, arguments.fresh_rounds))
             print(f"# {model['id']}, {threads} thread(s) done", file=sys.stderr)
     print_table(rows)
     if arguments.json:

@@ -120,8 +120,9 @@ struct Branch {
   ValueId input = kNoValue;
   int64_t outputs = 0, group_channels = 0, group = 1;
   std::vector<WindowAxis> axes;
-  std::vector<float> taps;  // [outputs, group_channels, kernel...]
-  std::vector<float> bias;  // [outputs]
+  std::span<const float> taps;   // [outputs, group_channels, kernel...], of the weights
+  std::vector<float> of_output;  // without weights: one tap for each output
+  std::vector<float> bias;       // [outputs]
 
   int64_t kernel_count() const {
     int64_t count = 1;
@@ -143,7 +144,7 @@ std::optional<Branch> normalisation_branch(const Rewriter& rewriter, const Node&
                 .group_channels = 1,
                 .group = channels,
                 .axes = std::vector<WindowAxis>(x.dims.size() - 2),
-                .taps = std::vector<float>(lines->factor.begin(), lines->factor.end()),
+                .of_output = std::vector<float>(lines->factor.begin(), lines->factor.end()),
                 .bias = std::vector<float>(lines->shift.begin(), lines->shift.end())};
 }
 
@@ -161,14 +162,13 @@ std::optional<Branch> read_branch(const Rewriter& rewriter, ValueId id) {
   const std::vector<int64_t> unknown(kernel.size(), kUnknownSize);
   const Result<Window> window = read_window(*conv, unknown, kernel);
   if (!bias || !group.ok() || *channels % *group != 0 || !window.ok() || window->same()) return std::nullopt;
-  const std::span<const float> taps = weights->as<float>();
   return Branch{.conv = conv,
                 .input = conv->inputs[0],
                 .outputs = *channels,
                 .group_channels = weights->shape[1],
                 .group = *group,
                 .axes = window->axes,
-                .taps = std::vector<float>(taps.begin(), taps.end()),
+                .taps = weights->as<float>(),
                 .bias = std::move(*bias)};
 }
 
@@ -187,7 +187,7 @@ std::optional<Branch> identity_branch(const std::optional<Branch>& conv) {
                 .group_channels = 1,
                 .group = conv->outputs,
                 .axes = std::vector<WindowAxis>(conv->axes.size()),
-                .taps = std::vector<float>(conv->outputs, 1.0f),
+                .of_output = std::vector<float>(conv->outputs, 1.0f),
                 .bias = std::vector<float>(conv->outputs, 0.0f)};
 }
 
@@ -201,38 +201,42 @@ int64_t first_tap(const WindowAxis& outer, const WindowAxis& inner) {
   return inside ? before / outer.dilation : -1;
 }
 
-// outer += sign * inner; false where `inner` has taps that `outer` lacks.
-bool add_branch(Branch& outer, const Branch& inner, float sign) {
-  const bool same_sizes = outer.input == inner.input && outer.outputs == inner.outputs &&
-                          outer.axes.size() == inner.axes.size() &&
+// For each axis the tap of `outer` where the first one of `inner` lies; nullopt where `inner` has taps that `outer`
+// lacks.
+std::optional<std::vector<int64_t>> first_taps(const Branch& outer, const Branch& inner) {
+  const bool same_sizes = outer.outputs == inner.outputs && outer.axes.size() == inner.axes.size() &&
                           outer.group_channels * outer.group == inner.group_channels * inner.group;
-  if (!same_sizes || inner.group % outer.group != 0) return false;
+  if (outer.conv == nullptr || !same_sizes || inner.group % outer.group != 0) return std::nullopt;
   std::vector<int64_t> first;
   for (size_t i = 0; i < outer.axes.size(); ++i) {
     first.push_back(first_tap(outer.axes[i], inner.axes[i]));
-    if (first.back() < 0) return false;
+    if (first.back() < 0) return std::nullopt;
   }
+  return first;
+}
+
+// Adds the taps of `inner` times `sign` to those of `outer`, which `to` holds.
+void add_taps(const Branch& outer, const Branch& inner, std::span<const int64_t> first, float sign, float* to) {
+  const std::span<const float> taps = inner.taps.empty() ? std::span<const float>(inner.of_output) : inner.taps;
   const int64_t outer_kernel = outer.kernel_count(), inner_kernel = inner.kernel_count();
+  std::vector<int64_t> places;  // of the taps of `inner` in a kernel of `outer`
+  for (int64_t tap = 0; tap < inner_kernel; ++tap) {
+    int64_t at = 0, rest = tap, size = 1;
+    for (size_t i = outer.axes.size(); i-- > 0; size *= outer.axes[i].kernel) {
+      at += (first[i] + rest % inner.axes[i].kernel) * size;
+      rest /= inner.axes[i].kernel;
+    }
+    places.push_back(at);
+  }
+  const float* from = taps.data();
   for (int64_t output = 0; output < outer.outputs; ++output) {
     // Of all channels, the first ones that the output's groups read.
     const int64_t outer_channel = output / (outer.outputs / outer.group) * outer.group_channels,
                   inner_channel = output / (inner.outputs / inner.group) * inner.group_channels;
-    for (int64_t channel = 0; channel < inner.group_channels; ++channel) {
-      float* const to =
-          &outer.taps[(output * outer.group_channels + inner_channel - outer_channel + channel) * outer_kernel];
-      const float* const from = &inner.taps[(output * inner.group_channels + channel) * inner_kernel];
-      for (int64_t tap = 0; tap < inner_kernel; ++tap) {
-        int64_t at = 0, rest = tap, size = 1;
-        for (size_t i = outer.axes.size(); i-- > 0; size *= outer.axes[i].kernel) {
-          at += (first[i] + rest % inner.axes[i].kernel) * size;
-          rest /= inner.axes[i].kernel;
-        }
-        to[at] += sign * from[tap];
-      }
-    }
-    outer.bias[output] += sign * inner.bias[output];
+    float* kernel = to + (output * outer.group_channels + inner_channel - outer_channel) * outer_kernel;
+    for (int64_t channel = 0; channel < inner.group_channels; ++channel, kernel += outer_kernel)
+      for (int64_t place : places) kernel[place] += sign * *from++;
   }
-  return true;
 }
 
 Node with_bias(Rewriter& rewriter, const Node& conv, ConstantRef bias, const Node& last) {
@@ -363,19 +367,26 @@ Status pass_parallel_convolutions(Graph& graph, const PassOptions&) {
     }
     if (!first || !second) continue;
     const float sign = node.op_type == "Sub" ? -1.0f : 1.0f;
-    Branch* sum = &*first;
-    if (!first->conv || !add_branch(*first, *second, sign)) {
-      if (!second->conv) continue;
-      for (float& tap : second->taps) tap *= sign;
-      for (float& shift : second->bias) shift *= sign;
-      if (!add_branch(*second, *first, 1.0f)) continue;
-      sum = &*second;
+    float outer_sign = 1, inner_sign = sign;
+    const Branch *outer = &*first, *inner = &*second;
+    std::optional<std::vector<int64_t>> places = first_taps(*outer, *inner);
+    if (!places) {
+      std::swap(outer, inner);
+      std::swap(outer_sign, inner_sign);
+      places = first_taps(*outer, *inner);
+      if (!places) continue;
     }
-    const Node conv = *sum->conv, last = node;
+    const Node conv = *outer->conv, last = node;
     const Shape shape = rewriter.constant(conv.inputs[1])->shape;
-    if (!rewriter.may_make((sum->taps.size() + sum->bias.size()) * sizeof(float))) continue;
-    TENON_TRY_ASSIGN(ConstantRef weights, float_constant(shape, sum->taps));
-    TENON_TRY_ASSIGN(ConstantRef bias, float_constant(Shape{sum->outputs}, sum->bias));
+    if (!rewriter.may_make((outer->taps.size() + outer->bias.size()) * sizeof(float))) continue;
+    std::byte* data = nullptr;
+    TENON_TRY_ASSIGN(ConstantRef weights, make_constant(DataType::kFloat, shape, &data));
+    auto* const taps = reinterpret_cast<float*>(data);
+    std::transform(outer->taps.begin(), outer->taps.end(), taps, [&](float tap) { return outer_sign * tap; });
+    add_taps(*outer, *inner, *places, inner_sign, taps);
+    std::vector<float> shift = outer->bias;
+    for (size_t c = 0; c < shift.size(); ++c) shift[c] = outer_sign * shift[c] + inner_sign * inner->bias[c];
+    TENON_TRY_ASSIGN(ConstantRef bias, float_constant(Shape{outer->outputs}, shift));
     Node fused = with_bias(rewriter, conv, std::move(bias), last);
     fused.inputs[1] = rewriter.add_constant(rewriter.value(last.outputs[0]).name + ":weights", std::move(weights));
     rewriter.replace(i, std::move(fused));
