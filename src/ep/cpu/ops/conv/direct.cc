@@ -46,6 +46,8 @@ class DirectConv final : public Kernel {
     int64_t begin, end;
   };
   size_t copied_bytes() const { return copied_ ? shape_.batch * shape_.in_blocks() * 32 * shape_.in_pixels() : 0; }
+  // Whether the taps of a window with gaps go over the outputs one after the other.
+  bool goes_by_taps() const;
   void choose_copy();
   void stand_line_up();
   void choose_regions(int threads);
@@ -55,6 +57,8 @@ class DirectConv final : public Kernel {
                  const OutputTile& tile) const;
   void run_slice(const float* x, const float* residual, const float* bias, float* y, int64_t slice, PixelRange rows,
                  const OutputTile& tile) const;
+  void run_taps(const float* x, const float* residual, const float* bias, float* y, PixelRange rows,
+                const OutputTile& tile) const;
   void finish(const float* residual, float* y, PixelRange range, const OutputTile& tile) const;
 
   ConvShape shape_;  // of the copied input, where there is one
@@ -67,6 +71,7 @@ class DirectConv final : public Kernel {
   WindowAxis given_h_, given_w_;
   bool point_ = false;  // 1x1, stride 1, no pads: all pixels are one row
   bool line_ = false;   // a single column, which is a line of the model
+  bool by_taps_ = false;
   bool clamps_ = true;  // the activation is done in registers
   std::shared_ptr<const float> weights_;
   ConvBias bias_;
@@ -127,11 +132,22 @@ Result<std::unique_ptr<Kernel>> DirectConv::create(const KernelNode& node) {
   TENON_TRY_ASSIGN(kernel->weights_, pack_weights(node, 1, format_key, kernel->group_weights_ * shape.group, pack));
   TENON_TRY_ASSIGN(kernel->bias_, ConvBias::create(node, 2, shape.outputs));
   TENON_TRY_ASSIGN(kernel->residual_, ConvResidual::create(node, 3));
-  kernel->choose_copy();
+  kernel->by_taps_ = kernel->goes_by_taps();
+  if (!kernel->by_taps_) kernel->choose_copy();
   kernel->point_ = is_point(d) && is_point(h) && is_point(w);
   kernel->stand_line_up();
   kernel->choose_regions(node.pool == nullptr ? 1 : node.pool->threads());
   return std::unique_ptr<Kernel>(std::move(kernel));
+}
+
+// Few neighbours have the same taps where those lie far apart, and every run of such pixels reads the weights of all. A
+// tap alone reaches a rectangle of outputs.
+bool DirectConv::goes_by_taps() const {
+  const WindowAxis &h = shape_.h, &w = shape_.w;
+  const bool gaps = (h.kernel > 1 && h.dilation > 1) || (w.kernel > 1 && w.dilation > 1);
+  if (!gaps || plain_input_ || !is_point(shape_.d) || h.in == 1 || w.in == 1) return false;
+  const OutputRange inner = interior_of(w);
+  return inner.end - inner.begin < w.out - w.out / 4;
 }
 
 void DirectConv::choose_copy() {
@@ -210,7 +226,8 @@ void DirectConv::choose_regions(int threads) {
                               : weight_bytes <= 512 * 1024 ? 192 * 1024
                                                            : 320 * 1024;
   const int64_t pixel_bytes = group_inputs * 4 * shape_.h.stride * shape_.w.stride;
-  const int64_t pixels = std::clamp<int64_t>(input_bytes / pixel_bytes, 48, 480) / 12 * 12;
+  const int64_t pixels =
+      by_taps_ ? shape_.out_pixels() : std::clamp<int64_t>(input_bytes / pixel_bytes, 48, 480) / 12 * 12;
   const int64_t extent = std::max<int64_t>(1, point_ ? shape_.out_pixels() : out_rows());
   range_size_ = point_ ? pixels : std::max<int64_t>(1, pixels / std::max<int64_t>(1, shape_.w.out));
   // Equal ranges: a small last one would read all the weights for a few pixels.
@@ -246,6 +263,8 @@ void DirectConv::run_range(const float* x, const float* residual, const float* b
   const float* add = residual == nullptr ? nullptr : residual + tile.block * shape_.out_pixels() * 8;
   if (point_) {
     run_slice(x, add, bias, out, 0, range, tile);
+  } else if (by_taps_) {
+    run_taps(x, add, bias, out, range, tile);
   } else {
     const int64_t rows = shape_.h.out, slice_floats = rows * shape_.w.out * 8;
     for (int64_t slice = range.begin / rows; slice * rows < range.end; ++slice) {
@@ -326,6 +345,58 @@ void DirectConv::run_slice(const float* x, const float* residual, const float* b
       }
     }
   }
+}
+
+// First the bias, then a pass for each tap and some input channels, whose weights stay in L1, then the clamp.
+void DirectConv::run_taps(const float* x, const float* residual, const float* bias, float* y, PixelRange rows,
+                          const OutputTile& tile) const {
+  const WindowAxis &h = shape_.h, &w = shape_.w;
+  const int64_t group_inputs = shape_.channels / shape_.group;
+  const int64_t units = (group_inputs + 7) / 8, full_units = group_inputs / 8, tap_floats = tile.width * 64;
+  const int64_t units_a_pass = std::max<int64_t>(1, conv_table().panel_bytes / (tap_floats * 4));
+  const auto run_tile = conv_table().run[tile.width - 1];
+  ConvRun run;
+  run.x = x;
+  run.w = weights_.get() + tile.weights;
+  run.x_pixel = w.stride * 8;
+  run.x_block = shape_.in_pixels() * 8;
+  run.w_block = h.kernel * w.kernel * tap_floats;
+  run.y_block = shape_.out_pixels() * 8;
+  run.low = -kInfinity;
+  run.high = kInfinity;
+  const WindowSpan all{.row = rows.begin, .count = (rows.end - rows.begin) * w.out};
+  run.bias = bias + tile.block * 8;
+  place_outputs(all, w, y, epilogue_.residual_after ? nullptr : residual, nullptr, run);
+  run_tile(run);
+  run.bias = nullptr;
+  for (int64_t tap = 0; tap < h.kernel * w.kernel; ++tap) {
+    const int64_t down = tap / w.kernel, right = tap % w.kernel;
+    OutputRange reached = outputs_of(h, down);
+    reached = {std::max(reached.begin, rows.begin), std::min(reached.end, rows.end)};
+    const OutputRange cols = outputs_of(w, right);
+    if (cols.end <= cols.begin) continue;
+    const int64_t x_col = cols.begin * w.stride - w.pad_begin + right * w.dilation;
+    for (int64_t unit = 0; unit < units; unit += units_a_pass) {
+      const int64_t end = std::min(units, unit + units_a_pass);
+      run.blocks = std::min(end, full_units) - unit;
+      run.tail = end > full_units ? group_inputs % 8 : 0;
+      run.w = weights_.get() + tile.weights + unit * run.w_block + tap * tap_floats;
+      for (int64_t row = reached.begin; row < reached.end; ++row) {
+        const int64_t x_row = row * h.stride - h.pad_begin + down * h.dilation;
+        run.x = x + unit * run.x_block + (x_row * w.in + x_col) * 8;
+        place_outputs({.row = row, .col = cols.begin, .count = cols.end - cols.begin}, w, y, nullptr, nullptr, run);
+        run_tile(run);
+      }
+    }
+  }
+  run.low = clamp_low(epilogue_);
+  run.high = clamp_high(epilogue_);
+  const float* const after = epilogue_.residual_after ? residual : nullptr;
+  if (!clamps_ || (run.low == -kInfinity && run.high == kInfinity && after == nullptr)) return;
+  run.x = x;
+  run.blocks = run.tail = 0;
+  place_outputs(all, w, y, nullptr, after, run);
+  run_tile(run);
 }
 
 // The activations that are not clamps, over what was just stored.

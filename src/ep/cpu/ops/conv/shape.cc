@@ -17,6 +17,14 @@ TapRange taps_of(const WindowAxis& axis, int64_t out) {
   return first < end ? TapRange{first, end - first} : TapRange{0, 0};
 }
 
+OutputRange outputs_of(const WindowAxis& axis, int64_t tap) {
+  const int64_t start = axis.pad_begin - tap * axis.dilation;  // of the outputs, times the stride
+  const int64_t begin = start > 0 ? (start + axis.stride - 1) / axis.stride : 0;
+  const int64_t last = start + axis.in - 1;
+  const int64_t end = last < 0 ? 0 : std::min(axis.out, last / axis.stride + 1);
+  return {std::min(begin, axis.out), std::max(std::min(begin, axis.out), end)};
+}
+
 OutputRange interior_of(const WindowAxis& axis) {
   if (axis.kernel == 0) return {};
   const int64_t begin = std::clamp<int64_t>((axis.pad_begin + axis.stride - 1) / axis.stride, 0, axis.out);

@@ -30,6 +30,8 @@ struct OutputRange {
   int64_t begin = 0, end = 0;
 };
 OutputRange interior_of(const WindowAxis& axis);
+// The outputs of which this tap exists.
+OutputRange outputs_of(const WindowAxis& axis, int64_t tap);
 
 struct ConvShape {
   int64_t batch = 1, channels = 0, outputs = 0, group = 1;
