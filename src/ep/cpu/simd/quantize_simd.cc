@@ -1,5 +1,7 @@
 #include "ep/cpu/simd/quantize.h"
 
+#include <cstring>
+
 #include "ep/cpu/simd/nearest.h"
 
 namespace tenon::cpu::TENON_ISA_NAMESPACE {
@@ -153,16 +155,26 @@ void lookup(const uint8_t* x, const uint8_t* table, int64_t count, uint8_t* y) {
   const hn::CappedTag<uint8_t, 64> d;
   const auto step = static_cast<int64_t>(hn::Lanes(d));
   const auto low_half = hn::Set(d, 15);
-  int64_t i = 0;
-  for (; i + step <= count; i += step) {
-    const auto value = hn::LoadU(d, x + i);
+  const auto map = [&](const uint8_t* from, uint8_t* to) {
+    const auto value = hn::LoadU(d, from);
     const auto low = hn::And(value, low_half), high = hn::AndNot(low_half, value);
     auto result = hn::Zero(d);
     for (int part = 0; part < 16; ++part) {
       const auto found = hn::TableLookupBytes(hn::LoadDup128(d, table + 16 * part), low);
       result = hn::IfThenElse(hn::Eq(high, hn::Set(d, static_cast<uint8_t>(part << 4))), found, result);
     }
-    hn::StoreU(result, d, y + i);
+    hn::StoreU(result, d, to);
+  };
+  int64_t i = 0;
+  for (; i + step <= count; i += step) map(x + i, y + i);
+  // Rows of a product's tile are shorter than a vector.
+  constexpr int64_t kFewBytes = 12;
+  if (count - i > kFewBytes) {
+    alignas(64) uint8_t rest[64];
+    std::memcpy(rest, x + i, static_cast<size_t>(count - i));
+    map(rest, rest);
+    std::memcpy(y + i, rest, static_cast<size_t>(count - i));
+    return;
   }
   for (; i < count; ++i) y[i] = table[x[i]];
 }
