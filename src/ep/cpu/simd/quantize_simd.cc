@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "ep/cpu/simd/isa.h"
 #include "ep/cpu/simd/nearest.h"
 
 namespace tenon::cpu::TENON_ISA_NAMESPACE {
@@ -151,7 +152,26 @@ void extremes(const float* x, int64_t count, float* low, float* high) {
 }
 
 // Sixteen tables of 16 bytes: each gives its result where the upper half of the byte names it.
+#ifdef __AVX512BW__
+// Two instructions look up 64 bytes in one half of the table each.
+__attribute__((target("avx512vbmi"))) void lookup_vbmi(const uint8_t* x, const uint8_t* table, int64_t count,
+                                                       uint8_t* y) {
+  __m512i parts[4];
+  for (int i = 0; i < 4; ++i) parts[i] = _mm512_loadu_si512(table + 64 * i);
+  for (int64_t i = 0; i < count; i += 64) {
+    const __mmask64 left = count - i < 64 ? (uint64_t{1} << (count - i)) - 1 : ~uint64_t{0};
+    const __m512i value = _mm512_maskz_loadu_epi8(left, x + i);
+    const __m512i low = _mm512_permutex2var_epi8(parts[0], value, parts[1]);
+    const __m512i high = _mm512_permutex2var_epi8(parts[2], value, parts[3]);
+    _mm512_mask_storeu_epi8(y + i, left, _mm512_mask_blend_epi8(_mm512_movepi8_mask(value), low, high));
+  }
+}
+#endif
+
 void lookup(const uint8_t* x, const uint8_t* table, int64_t count, uint8_t* y) {
+#ifdef __AVX512BW__
+  if (selected_vbmi()) return lookup_vbmi(x, table, count, y);
+#endif
   const hn::CappedTag<uint8_t, 64> d;
   const auto step = static_cast<int64_t>(hn::Lanes(d));
   const auto low_half = hn::Set(d, 15);
