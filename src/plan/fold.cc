@@ -186,10 +186,13 @@ class Folder {
     return any;
   }
 
-  bool dequantizes_bytes(const Node& node) const {
+  // Whether a product may take the codes as they are; one number or one row is no operand of one.
+  bool dequantizes_matrix(const Node& node) const {
     if (node.op_type != "DequantizeLinear" || !node.domain.empty()) return false;
-    const DataType type = graph_.value(node.inputs[0]).type;
-    return type == DataType::kUint8 || type == DataType::kInt8;
+    const Constant& codes = *graph_.value(node.inputs[0]).constant;
+    static constexpr DataType kOperands[] = {DataType::kUint8, DataType::kInt8, DataType::kUint4, DataType::kInt4};
+    return std::find(std::begin(kOperands), std::end(kOperands), codes.type) != std::end(kOperands) &&
+           codes.shape.rank() > 1 && codes.shape.element_count() > 1;
   }
 
   bool affordable(const Node& node) const {
@@ -229,7 +232,7 @@ class Folder {
 
   // True if the node is gone: all its outputs are constants now.
   bool evaluate_all(const Node& node) {
-    if (!all_constant(node) || is_random(node) || (keep_bytes_ && dequantizes_bytes(node))) return false;
+    if (!all_constant(node) || is_random(node) || (keep_bytes_ && dequantizes_matrix(node))) return false;
     for (const auto view_of : {fold_rules::reshaped_constant, fold_rules::sliced_constant}) {
       if (ConstantRef view = view_of(graph_, node)) {
         set_constant(node.outputs[0], std::move(view));

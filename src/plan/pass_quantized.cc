@@ -1,8 +1,10 @@
 // Products between quantised numbers become products of bytes: tenon.QuantizedMatMul and tenon.QuantizedConv, with the
 // scales, bias, activation, residual and QuantizeLinear around them. Functions of one number between DequantizeLinear
 // and QuantizeLinear become tables of 256 bytes.
+#include <algorithm>
 #include <array>
 #include <cstring>
+#include <map>
 #include <optional>
 #include <utility>
 
@@ -113,6 +115,89 @@ ValueId row_of(Rewriter& rewriter, ValueId id, ValueId y) {
   return rewriter.add_constant(rewriter.value(id).name + ":row", std::move(row));
 }
 
+// The matrix B, and whether it is transposed: exporters transpose the weights behind their DequantizeLinear.
+std::pair<ValueId, bool> matrix_of(const Rewriter& rewriter, ValueId b, bool trans_b) {
+  const Node* transpose = rewriter.made_by(b, "Transpose");
+  if (transpose == nullptr || rank_of(rewriter, b) != 2) return {b, trans_b};
+  const std::span<const int64_t> perm = Attributes(*transpose).integers("perm");
+  return perm.empty() || perm[0] == 1 ? std::pair(transpose->inputs[0], !trans_b) : std::pair(b, trans_b);
+}
+
+// The columns of a constant of 4 bits an element in the shape that MatMulNBits reads: each begins with a byte of its
+// own, and 8 stands for 0 where `from` is signed.
+ConstantRef columns_of_codes(const Constant& from, bool transposed, const Shape& shape) {
+  std::byte* to = nullptr;
+  Result<ConstantRef> made = make_constant(DataType::kUint8, shape, &to);
+  if (!made.ok()) return nullptr;
+  const int64_t rows = from.shape[transposed ? 1 : 0], columns = from.shape[transposed ? 0 : 1];
+  const int64_t column_bytes = shape.element_count() / columns;
+  const std::byte* const codes = from.data;
+  const unsigned flip = from.type == DataType::kInt4 ? 8 : 0;
+  // Few columns at a time, so that the bytes they are written to stay in the cache.
+  constexpr int64_t kTogether = 64;
+  for (int64_t task = 0; task < (columns + kTogether - 1) / kTogether * rows; ++task) {
+    const int64_t row = task % rows, first = task / rows * kTogether;
+    for (int64_t column = first; column < std::min(columns, first + kTogether); ++column) {
+      const int64_t at = transposed ? column * rows + row : row * columns + column;
+      const unsigned code = (static_cast<unsigned>(codes[at / 2]) >> (at % 2 * 4) & 15) ^ flip;
+      to[column * column_bytes + row / 2] |= static_cast<std::byte>(code << (row % 2 * 4));
+    }
+  }
+  return *std::move(made);
+}
+
+// A product with constant weights of 4 bits that have a scale for each block of a column.
+std::optional<Node> from_blocks(Rewriter& rewriter, const Node& node) {
+  const MatMulForm form = read_matmul_form(node);
+  if (!form.is_bare() || form.alpha != 1 || !rewriter.is_float(node.inputs[form.a])) return std::nullopt;
+  const auto [matrix, trans_b] = matrix_of(rewriter, node.inputs[form.b], form.trans_b);
+  const Node* dequantize = rewriter.made_by(matrix, "DequantizeLinear");
+  if (dequantize == nullptr) return std::nullopt;
+  const ConstantRef codes = rewriter.constant(dequantize->inputs[0]), scale = rewriter.constant(dequantize->inputs[1]);
+  const ConstantRef zero = dequantize->input(2) != kNoValue ? rewriter.constant(dequantize->inputs[2]) : nullptr;
+  const bool is_signed = codes && codes->type == DataType::kInt4;
+  if (!codes || (!is_signed && codes->type != DataType::kUint4) || codes->shape.rank() != 2 || !scale ||
+      scale->type != DataType::kFloat || (dequantize->input(2) != kNoValue && !zero))
+    return std::nullopt;
+  const int64_t block = Attributes(*dequantize).integer("block_size"), axis = Attributes(*dequantize).integer("axis");
+  const int depth = trans_b ? 1 : 0;
+  const int64_t k = codes->shape[depth], n = codes->shape[1 - depth];
+  if ((axis < 0 ? axis + 2 : axis) != depth || block < 16 || block > 256 || (block & (block - 1)) != 0 || k < 1 ||
+      n < 1)
+    return std::nullopt;
+  const int64_t blocks = (k + block - 1) / block;
+  if (scale->shape != (trans_b ? Shape{n, blocks} : Shape{blocks, n}) ||
+      (zero && (zero->shape != scale->shape || zero->type != codes->type)) ||
+      !rewriter.may_make(static_cast<size_t>(n * blocks) * static_cast<size_t>(block / 2 + 5)))
+    return std::nullopt;
+  std::byte* scales = nullptr;
+  const Shape zeros_shape{n, (blocks + 1) / 2};
+  std::array<ConstantRef, 3> made = {columns_of_codes(*codes, trans_b, Shape{n, blocks, block / 2})};
+  if (Result<ConstantRef> constant = make_constant(DataType::kFloat, Shape{n, blocks}, &scales); constant.ok())
+    made[1] = *std::move(constant);
+  if (zero) {
+    made[2] = columns_of_codes(*zero, trans_b, zeros_shape);
+  } else if (!is_signed) {
+    std::byte* unused = nullptr;
+    if (Result<ConstantRef> constant = make_constant(DataType::kUint8, zeros_shape, &unused); constant.ok())
+      made[2] = *std::move(constant);
+  }
+  if (!made[0] || !made[1] || (!made[2] && (zero || !is_signed))) return std::nullopt;
+  const std::span<const float> from = scale->as<float>();
+  for (int64_t i = 0; i < n * blocks; ++i) {
+    const int64_t at = trans_b ? i : i % blocks * n + i / blocks;
+    std::memcpy(scales + i * 4, &from[static_cast<size_t>(at)], 4);
+  }
+  Node product = make_node("MatMulNBits", 1, node.name, {node.inputs[form.a]}, node.outputs);
+  product.domain = "com.microsoft";
+  for (ConstantRef& constant : made)
+    if (constant) product.inputs.push_back(rewriter.add_constant(node.name + ":codes", std::move(constant)));
+  for (const auto& [attribute, value] :
+       {std::pair("K", k), {"N", n}, {"bits", 4}, {"accuracy_level", 4}, {"block_size", block}})
+    product.set_int(attribute, value);
+  return product;
+}
+
 // MatMul, or Gemm without factors, of dequantised operands.
 std::optional<Node> from_matmul(Rewriter& rewriter, const Node& node) {
   const MatMulForm form = read_matmul_form(node);
@@ -120,17 +205,7 @@ std::optional<Node> from_matmul(Rewriter& rewriter, const Node& node) {
   const QuantizedEdge a = dequantized(rewriter, node.inputs[form.a]);
   if (a.node == nullptr || rank_of(rewriter, a.bytes) < 2 || rank_of(rewriter, node.inputs[form.b]) < 2)
     return std::nullopt;
-  // Exporters transpose the weights behind their DequantizeLinear.
-  ValueId matrix = node.inputs[form.b];
-  bool trans_b = form.trans_b;
-  if (const Node* transpose = rewriter.made_by(matrix, "Transpose");
-      transpose != nullptr && rank_of(rewriter, matrix) == 2) {
-    const std::span<const int64_t> perm = Attributes(*transpose).integers("perm");
-    if (perm.empty() || perm[0] == 1) {
-      matrix = transpose->inputs[0];
-      trans_b = !trans_b;
-    }
-  }
+  const auto [matrix, trans_b] = matrix_of(rewriter, node.inputs[form.b], form.trans_b);
   const std::optional<Weights> b = weights_of(rewriter, matrix, trans_b ? 2 : 1, 0);
   if (!b) return std::nullopt;
   Node made = make_internal("QuantizedMatMul", node.name, {a.bytes, a.scale, a.zero, b->bytes, b->scale, b->zero},
@@ -144,15 +219,34 @@ std::optional<Node> from_matmul(Rewriter& rewriter, const Node& node) {
   return made;
 }
 
-std::optional<Node> from_conv(const Rewriter& rewriter, const Node& node) {
+// The values whose only reader rounds them to bytes, behind a Relu or Clip or as they are.
+PerValue<bool> rounded_values(const Rewriter& rewriter) {
+  PerValue<bool> rounded(rewriter.graph().values.size(), false);
+  for (size_t i = rewriter.graph().nodes.size(); i-- > 0;) {
+    const Node& node = rewriter.node(NodeId(static_cast<int32_t>(i)));
+    if (node.inputs.empty() || !rewriter.read_once(node.inputs[0])) continue;
+    bool rounds = quantized(rewriter, node).node != nullptr;
+    if (node.domain == "tenon" && node.op_type == "Activation" && rounded[node.outputs[0]]) {
+      const Result<Epilogue> epilogue = read_epilogue(node);
+      rounds =
+          epilogue.ok() && (epilogue->activation == Activation::kRelu || epilogue->activation == Activation::kClip);
+    }
+    if (rounds) rounded[node.inputs[0]] = true;
+  }
+  return rounded;
+}
+
+std::optional<Node> from_conv(const Rewriter& rewriter, const Node& node, const PerValue<bool>& rounded) {
   const QuantizedEdge x = dequantized(rewriter, node.inputs[0]);
   // Three spatial dimensions have no fast kernel of bytes.
   if (x.node == nullptr || rank_of(rewriter, x.bytes) < 3 || rank_of(rewriter, x.bytes) > 4) return std::nullopt;
   const std::optional<Weights> w = weights_of(rewriter, node.inputs[1], 0, 0);
   if (!w || rewriter.constant(w->bytes) == nullptr) return std::nullopt;
-  // A depthwise convolution is faster on float32 numbers: as a product of bytes it has one row.
+  // A depthwise convolution that makes float32 numbers is faster on such numbers: as a product of bytes it has one row.
   const Value& weights = rewriter.value(w->bytes);
-  if (Attributes(node).integer("group") > 1 && weights.fully_known() && weights.dims[1].value == 1) return std::nullopt;
+  if (Attributes(node).integer("group") > 1 && weights.fully_known() && weights.dims[1].value == 1 &&
+      !rounded[node.outputs[0]])
+    return std::nullopt;
   Node made = node;
   made.domain = "tenon";
   made.op_type = "QuantizedConv";
@@ -298,7 +392,25 @@ std::optional<Node> from_softmax(const Rewriter& rewriter, const Node& node, con
                        node.outputs);
 }
 
-std::optional<Node> fuse(Rewriter& rewriter, const Node& node) {
+// Quantize(Dequantize(a) + Dequantize(b)), or their product, where all bytes have one type.
+std::optional<Node> from_binary(const Rewriter& rewriter, const Node& node, const QuantizedEdge& to) {
+  for (std::string_view op : {"Add", "Mul"}) {
+    const Node* binary = rewriter.made_by(node.inputs[0], op);
+    if (binary == nullptr || !rewriter.read_once(node.inputs[0])) continue;
+    Node made = make_node(op == "Add" ? "QLinearAdd" : "QLinearMul", 1, node.name, {}, node.outputs);
+    made.domain = "com.microsoft";
+    for (ValueId operand : binary->inputs) {
+      const QuantizedEdge from = dequantized(rewriter, operand);
+      if (from.node == nullptr || rewriter.value(from.bytes).type != rewriter.value(to.bytes).type) return std::nullopt;
+      made.inputs.insert(made.inputs.end(), {from.bytes, from.scale, from.zero});
+    }
+    made.inputs.insert(made.inputs.end(), {to.scale, to.zero});
+    return made;
+  }
+  return std::nullopt;
+}
+
+std::optional<Node> fuse(Rewriter& rewriter, const Node& node, const PerValue<bool>& rounded) {
   if (node.domain == "tenon" && node.op_type == "Activation") {
     std::optional<Node> made = float_product(rewriter, node.inputs[0]);
     if (!made || has_activation(*made)) return std::nullopt;
@@ -317,12 +429,16 @@ std::optional<Node> fuse(Rewriter& rewriter, const Node& node) {
     return made;
   }
   if (!node.domain.empty()) return std::nullopt;
-  if (node.op_type == "MatMul" || node.op_type == "Gemm") return from_matmul(rewriter, node);
-  if (node.op_type == "Conv") return from_conv(rewriter, node);
+  if (node.op_type == "MatMul" || node.op_type == "Gemm") {
+    if (std::optional<Node> made = from_blocks(rewriter, node)) return made;
+    return from_matmul(rewriter, node);
+  }
+  if (node.op_type == "Conv") return from_conv(rewriter, node, rounded);
   if (node.op_type == "QuantizeLinear") {
     const QuantizedEdge edge = quantized(rewriter, node);
     if (edge.node == nullptr) return std::nullopt;
     if (std::optional<Node> softmax = from_softmax(rewriter, node, edge)) return softmax;
+    if (std::optional<Node> binary = from_binary(rewriter, node, edge)) return binary;
     const Node* source = product(rewriter, node.inputs[0]);
     if (source == nullptr || makes_bytes(*source)) return std::nullopt;
     Node made = *source;
@@ -341,6 +457,12 @@ std::optional<Node> fuse(Rewriter& rewriter, const Node& node) {
 
 // --- tables ---
 
+bool is_binary(const Node& node) {
+  static constexpr std::string_view kBinary[] = {"Add", "Sub", "Mul", "Div", "Max", "Min", "Pow"};
+  return node.domain.empty() && node.inputs.size() == 2 &&
+         std::ranges::find(kBinary, node.op_type) != std::end(kBinary);
+}
+
 // An operation on each element of one value that is not constant: its input, else SIZE_MAX.
 size_t function_input(const Rewriter& rewriter, const Node& node) {
   if (node.outputs.size() != 1 || !rewriter.is_float(node.outputs[0])) return SIZE_MAX;
@@ -349,12 +471,9 @@ size_t function_input(const Rewriter& rewriter, const Node& node) {
       if (node.inputs[i] != kNoValue && rewriter.constant(node.inputs[i]) == nullptr) return SIZE_MAX;
     return 0;
   }
-  if (!node.domain.empty() || node.inputs.size() != 2) return SIZE_MAX;
-  for (std::string_view op : {"Add", "Sub", "Mul", "Div", "Max", "Min", "Pow"}) {
-    if (node.op_type != op) continue;
+  if (is_binary(node))
     for (size_t side : {0, 1})
       if (rewriter.scalar_beside(node.inputs[1 - side], node.inputs[side])) return side;
-  }
   return SIZE_MAX;
 }
 
@@ -366,11 +485,20 @@ Result<ConstantRef> all_bytes(DataType type) {
   return constant;
 }
 
-// The result of `node` where input `input` is `x`; null where it cannot be computed.
-ConstantRef applied(Rewriter& rewriter, const PassOptions& options, const Node& node, size_t input,
-                    const ConstantRef& x) {
+bool is_identity(const Constant& table) {
+  for (int i = 0; i < 256; ++i)
+    if (table.data[i] != static_cast<std::byte>(i)) return false;
+  return true;
+}
+
+// The result of `node` where its inputs at `places` are `x`; null where it cannot be computed.
+ConstantRef applied(Rewriter& rewriter, const PassOptions& options, const Node& node, std::vector<size_t> places,
+                    std::vector<ConstantRef> x) {
   Node asked = node;
-  asked.inputs[input] = rewriter.add_constant(node.name + ":bytes", x);
+  for (size_t i = 0; i < x.size(); ++i) {
+    if (!x[i]) return nullptr;
+    asked.inputs[places[i]] = rewriter.add_constant(node.name + ":bytes", x[i]);
+  }
   Value value = rewriter.value(node.outputs[0]);
   value.constant = nullptr;
   value.set_shape(Shape{256});
@@ -379,34 +507,80 @@ ConstantRef applied(Rewriter& rewriter, const PassOptions& options, const Node& 
   return results.ok() && results->size() == 1 ? (*results)[0] : nullptr;
 }
 
-// Quantize(f(g(... Dequantize(x)))) becomes a table.
-void make_table(Rewriter& rewriter, const PassOptions& options, NodeId i) {
-  const Node& node = rewriter.node(i);
-  if (quantized(rewriter, node).node == nullptr) return;
-  constexpr size_t kLongest = 16;
-  std::vector<std::pair<Node, size_t>> chain = {{node, 0}};  // last first
-  QuantizedEdge from;
-  for (ValueId x = node.inputs[0];; x = chain.back().first.inputs[chain.back().second]) {
-    from = dequantized(rewriter, x);
-    if (from.node != nullptr) break;
-    const Node* maker = rewriter.read_once(x) ? rewriter.producer(x) : nullptr;
-    const size_t input = maker != nullptr ? function_input(rewriter, *maker) : SIZE_MAX;
-    if (input == SIZE_MAX || chain.size() == kLongest) return;
-    chain.emplace_back(*maker, input);
+// DequantizeLinear of `bytes`, or of what `table` has for each of them.
+struct TableSource {
+  const Node* dequantize = nullptr;
+  ValueId bytes = kNoValue, table = kNoValue;
+};
+TableSource table_source(const Rewriter& rewriter, ValueId x) {
+  const QuantizedEdge edge = dequantized(rewriter, x);
+  if (edge.node == nullptr) return {};
+  if (const Node* lookup = rewriter.made_by(edge.bytes, "LookupBytes", "tenon"))
+    return {edge.node, lookup->inputs[0], lookup->inputs[1]};
+  return {edge.node, edge.bytes};
+}
+
+bool has_constant_step(const Rewriter& rewriter, const Node& edge) {
+  return rewriter.constant(edge.inputs[1]) != nullptr &&
+         (edge.input(2) == kNoValue || rewriter.constant(edge.inputs[2]) != nullptr);
+}
+
+// Computes a float32 value of a graph for the 256 bytes that are its only source.
+class ByteFunction {
+ public:
+  ByteFunction(Rewriter& rewriter, const PassOptions& options) : rewriter_(rewriter), options_(options) {}
+
+  // The source of `x` and of everything that was asked before; false where there is no single one.
+  bool follow(ValueId x) {
+    if (const TableSource source = table_source(rewriter_, x); source.dequantize != nullptr) {
+      if (bytes_ == kNoValue) bytes_ = source.bytes;
+      return bytes_ == source.bytes && has_constant_step(rewriter_, *source.dequantize);
+    }
+    constexpr int kMost = 16;
+    const Node* maker = rewriter_.read_once(x) ? rewriter_.producer(x) : nullptr;
+    if (maker == nullptr || ++operations_ > kMost) return false;
+    if (const size_t input = function_input(rewriter_, *maker); input != SIZE_MAX) return follow(maker->inputs[input]);
+    return is_binary(*maker) && follow(maker->inputs[0]) && follow(maker->inputs[1]);
   }
-  for (const Node* edge : {from.node, &node})
-    for (size_t input : {1, 2})
-      if (edge->input(input) != kNoValue && rewriter.constant(edge->inputs[input]) == nullptr) return;
-  if (rewriter.constant(from.bytes) != nullptr || !rewriter.may_make(256 * (4 * chain.size() + 2))) return;
-  Result<ConstantRef> bytes = all_bytes(rewriter.value(from.bytes).type);
-  ConstantRef values = bytes.ok() ? applied(rewriter, options, *from.node, 0, *bytes) : nullptr;
-  while (values && !chain.empty()) {
-    values = applied(rewriter, options, chain.back().first, chain.back().second, values);
-    chain.pop_back();
+  ConstantRef compute(ValueId x) {
+    if (const TableSource source = table_source(rewriter_, x); source.dequantize != nullptr) {
+      Result<ConstantRef> bytes = all_bytes(rewriter_.value(source.bytes).type);
+      if (!bytes.ok()) return nullptr;
+      return applied(rewriter_, options_, *source.dequantize, {0},
+                     {source.table == kNoValue ? *bytes : rewriter_.constant(source.table)});
+    }
+    const Node maker = *rewriter_.producer(x);
+    if (const size_t input = function_input(rewriter_, maker); input != SIZE_MAX)
+      return applied(rewriter_, options_, maker, {input}, {compute(maker.inputs[input])});
+    return applied(rewriter_, options_, maker, {0, 1}, {compute(maker.inputs[0]), compute(maker.inputs[1])});
   }
+  ValueId bytes() const { return bytes_; }
+  int operations() const { return operations_; }
+
+ private:
+  Rewriter& rewriter_;
+  const PassOptions& options_;
+  ValueId bytes_ = kNoValue;
+  int operations_ = 0;
+};
+
+// Quantize(f(g(... Dequantize(x)))) becomes a table, also where several of them meet; one that changes nothing makes
+// `same[y]` x.
+void make_table(Rewriter& rewriter, const PassOptions& options, NodeId i, std::map<ValueId, ValueId>& same) {
+  const Node node = rewriter.node(i);
+  if (quantized(rewriter, node).node == nullptr || !has_constant_step(rewriter, node)) return;
+  ByteFunction function(rewriter, options);
+  if (!function.follow(node.inputs[0]) || rewriter.constant(function.bytes()) != nullptr) return;
+  if (!rewriter.may_make(static_cast<size_t>(256 * (8 * function.operations() + 6)))) return;
+  ConstantRef values = applied(rewriter, options, node, {0}, {function.compute(node.inputs[0])});
   if (!values || values->size_bytes != 256) return;
+  if (rewriter.value(function.bytes()).type == rewriter.value(node.outputs[0]).type && is_identity(*values)) {
+    same[node.outputs[0]] = function.bytes();
+    rewriter.replace(i, make_node("Identity", 1, node.name, {function.bytes()}, node.outputs));
+    return;
+  }
   const ValueId table = rewriter.add_constant(node.name + ":table", std::move(values));
-  rewriter.replace(i, make_internal("LookupBytes", node.name, {from.bytes, table}, node.outputs));
+  rewriter.replace(i, make_internal("LookupBytes", node.name, {function.bytes(), table}, node.outputs));
 }
 
 }  // namespace
@@ -414,18 +588,26 @@ void make_table(Rewriter& rewriter, const PassOptions& options, NodeId i) {
 Status pass_quantized_tables(Graph& graph, const PassOptions& options) {
   if (!options.evaluate) return {};
   Rewriter rewriter(graph);
-  for (NodeId i : rewriter.ids())
-    if (!rewriter.erased(i)) make_table(rewriter, options, i);
+  std::map<ValueId, ValueId> same;
+  for (NodeId i : rewriter.ids()) {
+    if (rewriter.erased(i)) continue;
+    Node direct = rewriter.node(i);
+    for (ValueId& input : direct.inputs)
+      if (const auto found = same.find(input); found != same.end()) input = found->second;
+    if (direct.inputs != rewriter.node(i).inputs) rewriter.replace(i, std::move(direct));
+    make_table(rewriter, options, i, same);
+  }
   rewriter.finish();
   return {};
 }
 
 Status pass_quantized_products(Graph& graph, const PassOptions&) {
   Rewriter rewriter(graph);
+  const PerValue<bool> rounded = rounded_values(rewriter);
   for (NodeId i : rewriter.ids()) {
     if (rewriter.erased(i)) continue;
     const Node& node = rewriter.node(i);
-    if (std::optional<Node> made = fuse(rewriter, node)) {
+    if (std::optional<Node> made = fuse(rewriter, node, rounded)) {
       made->outputs = node.outputs;
       rewriter.replace(i, std::move(*made));
     }

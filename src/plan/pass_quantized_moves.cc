@@ -1,7 +1,9 @@
 // Puts operators that only move elements on the side of a DequantizeLinear or QuantizeLinear where the elements are
 // bytes: a quarter of the memory, and products meet the scales that belong to them.
 #include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "ops/attributes.h"
@@ -32,12 +34,23 @@ bool is_move(const Node& node) {
 
 namespace {
 
-// The edge with `bytes` on one side and `floats` on the other; its node is null where it is no such one.
-QuantizedEdge edge_of(const Rewriter& rewriter, const Node& node, ValueId bytes, ValueId floats) {
+// An operator of ai.onnx that takes some elements of its first input, or all of them in another order.
+bool is_selection(const Node& node) {
+  static constexpr std::string_view kSelections[] = {"DepthToSpace", "Gather", "GatherElements",
+                                                     "GatherND",     "Slice",  "SpaceToDepth"};
+  return node.domain.empty() &&
+         std::find(std::begin(kSelections), std::end(kSelections), node.op_type) != std::end(kSelections);
+}
+
+bool is_integer(DataType type) { return is_byte(type) || type == DataType::kUint16 || type == DataType::kInt16; }
+
+// The edge with integers on one side and `floats` on the other; its node is null where it is no such one.
+QuantizedEdge edge_of(const Rewriter& rewriter, const Node& node, ValueId bytes, ValueId floats,
+                      bool (&fits)(DataType) = is_byte) {
   const ValueId scale = node.input(1), zero = node.input(2);
   if (Attributes(node).integer("block_size") != 0) return {};
   if (bytes == kNoValue || scale == kNoValue || !rewriter.is_float(floats) || !rewriter.is_float(scale)) return {};
-  if (!is_byte(rewriter.value(bytes).type) || !is_single(rewriter, scale)) return {};
+  if (!fits(rewriter.value(bytes).type) || !is_single(rewriter, scale)) return {};
   if (zero != kNoValue && (!is_single(rewriter, zero) || rewriter.value(zero).type != rewriter.value(bytes).type))
     return {};
   return {.node = &node, .bytes = bytes, .scale = scale, .zero = zero};
@@ -55,14 +68,18 @@ std::pair<Node, ValueId> on_bytes(Rewriter& rewriter, const Node& node, ValueId 
   return {moved, moved.outputs[0]};
 }
 
-// Move(Dequantize(x)) becomes Dequantize(Move(x)), Shape(Dequantize(x)) becomes Shape(x).
+// Move(Dequantize(x)) becomes Dequantize(Move(x)), also where only some elements of a constant are taken, as those of
+// an embedding; Shape(Dequantize(x)) becomes Shape(x).
 void sink_dequantize(Rewriter& rewriter, NodeId i) {
   const Node& node = rewriter.node(i);
   const bool shape = node.op_type == "Shape" && node.domain.empty();
-  if ((!shape && !is_move(node)) || node.outputs.size() != 1) return;
-  const QuantizedEdge edge = dequantized(rewriter, node.input(0));
-  // Constants are folded, whichever side they are on.
-  if (edge.node == nullptr || rewriter.constant(edge.bytes) != nullptr) return;
+  const bool selection = is_selection(node);
+  if ((!shape && !selection && !is_move(node)) || node.outputs.size() != 1) return;
+  const Node* maker = rewriter.made_by(node.input(0), "DequantizeLinear");
+  if (maker == nullptr) return;
+  const QuantizedEdge edge = edge_of(rewriter, *maker, maker->inputs[0], node.input(0), is_integer);
+  // Constants that stay whole are folded, whichever side they are on.
+  if (edge.node == nullptr || (!selection && rewriter.constant(edge.bytes) != nullptr)) return;
   if (shape) {
     Node same = node;
     same.inputs[0] = edge.bytes;
@@ -76,6 +93,44 @@ void sink_dequantize(Rewriter& rewriter, NodeId i) {
   dequantize.inputs[0] = bytes;
   rewriter.insert_before(i, std::move(moved));
   rewriter.replace(i, std::move(dequantize));
+}
+
+// Gather(Dequantize(table)) of 4 bits with a scale for each block becomes GatherBlockQuantized, which has the same
+// inputs.
+void gather_blocks(Rewriter& rewriter, NodeId i) {
+  const Node& node = rewriter.node(i);
+  if (node.op_type != "Gather" || !node.domain.empty()) return;
+  const Node* dequantize = rewriter.made_by(node.inputs[0], "DequantizeLinear");
+  if (dequantize == nullptr || !rewriter.is_float(node.inputs[0]) || !rewriter.is_float(dequantize->inputs[1])) return;
+  const ConstantRef& table = rewriter.constant(dequantize->inputs[0]);
+  if (!table || (table->type != DataType::kInt4 && table->type != DataType::kUint4)) return;
+  const int64_t block = Attributes(*dequantize).integer("block_size"), rank = table->shape.rank();
+  const auto axis_of = [&](const Node& of) { return (Attributes(of).integer("axis") + rank) % rank; };
+  if (block < 1 || axis_of(node) == axis_of(*dequantize)) return;
+  Node made = make_node("GatherBlockQuantized", 1, node.name,
+                        {dequantize->inputs[0], node.inputs[1], dequantize->inputs[1]}, node.outputs);
+  made.domain = "com.microsoft";
+  if (dequantize->input(2) != kNoValue) made.inputs.push_back(dequantize->inputs[2]);
+  made.set_int("block_size", block);
+  made.set_int("gather_axis", axis_of(node));
+  made.set_int("quantize_axis", axis_of(*dequantize));
+  rewriter.replace(i, std::move(made));
+}
+
+// Where(IsNaN(x), c, x) of a dequantised x is x.
+void drop_guard(Rewriter& rewriter, NodeId i) {
+  const Node& node = rewriter.node(i);
+  if (node.op_type != "Where" || !node.domain.empty()) return;
+  const Node* test = rewriter.made_by(node.inputs[0], "IsNaN");
+  const QuantizedEdge edge = dequantized(rewriter, node.inputs[2]);
+  if (test == nullptr || test->inputs[0] != node.inputs[2] || edge.node == nullptr ||
+      !rewriter.scalar_beside(node.inputs[1], node.inputs[2]))
+    return;
+  const std::optional<float> scale = rewriter.scalar(edge.scale);
+  if (!scale || !std::isfinite(*scale)) return;
+  Node copy = *edge.node;
+  copy.outputs = node.outputs;
+  rewriter.replace(i, std::move(copy));
 }
 
 // A product or quotient with one number.
@@ -161,8 +216,12 @@ QuantizedEdge quantized(const Rewriter& rewriter, const Node& node) {
 Status pass_quantized_moves(Graph& graph, const PassOptions&) {
   {
     Rewriter rewriter(graph);
-    for (NodeId i : rewriter.ids())
-      if (!rewriter.erased(i)) sink_dequantize(rewriter, i);
+    for (NodeId i : rewriter.ids()) {
+      if (rewriter.erased(i)) continue;
+      sink_dequantize(rewriter, i);
+      gather_blocks(rewriter, i);
+      drop_guard(rewriter, i);
+    }
     rewriter.finish();
   }
   Rewriter rewriter(graph);

@@ -26,7 +26,7 @@ class Quantized:
         self.step = 0.0
         self.marks = []
         value = self.pick(self.matmul, self.matmul, self.conv, self.dynamic_matmul, self.dynamic_conv,
-                          self.softmax)()
+                          self.softmax, self.elements)()
         self.graph.output.append(helper.make_empty_tensor_value_info(value))
 
     def pick(self, *choices):
@@ -147,6 +147,35 @@ class Quantized:
         self.step = 1
         return self.quantize(y, 0.004)[0]
 
+    def elements(self):
+        """Rows of a table, sums, products and functions of few sources, with steps between them."""
+        rows, columns = int(self.rng.integers(1, 30)), int(self.rng.integers(1, 40))
+        dtype = self.byte()
+        # One type, so that sums and products are those of bytes.
+        self.byte = lambda: dtype
+        if self.rng.random() < 0.5:
+            table = self.weights((50, columns), 1)
+            name = self.fresh()
+            self.graph.input.append(helper.make_tensor_value_info(name, onnx.TensorProto.INT64, [rows]))
+            self.feed[name] = self.rng.integers(-50, 50, rows)
+            known = [self.node("Gather", [table, name], axis=0)]
+        else:
+            known = [self.rounded(self.input((rows, columns)), 0.02911)]
+        known.append(self.rounded(self.input(self.pick((rows, columns), (columns,), (rows, 1))), 0.02087))
+        for _ in range(int(self.rng.integers(1, 7))):
+            kind = self.pick("function", "function", "pair", "pair", "again", "guard")
+            x = self.pick(*known)
+            if kind == "function":
+                y = self.function(x)
+            elif kind == "pair":
+                y = self.node(self.pick("Add", "Mul", "Sub", "Max"), [x, self.pick(*known)])
+            elif kind == "guard":
+                y = self.node("Where", [self.node("IsNaN", [x]), self.constant(np.float32(0)), x])
+            else:
+                y = x
+            known.append(self.rounded(y, self.pick(0.01937, 0.03119)))  # few sums lie next to a tie
+        return self.last(self.node("Add", [known[-1], known[0]]) if self.rng.random() < 0.3 else known[-1])
+
     def window(self, spatial):
         kernel = [int(self.rng.integers(1, 4)) for _ in range(spatial)]
         return kernel, {"pads": [k // 2 for k in kernel] * 2, "strides": [self.pick(1, 1, 2)] * spatial, "dilations": [self.pick(1, 1, 2)] * spatial}
@@ -154,6 +183,8 @@ class Quantized:
     def conv(self):
         spatial, group = self.pick(1, 2), self.pick(1, 1, 2)
         channels, outputs = group * int(self.rng.integers(1, 12)), group * int(self.rng.integers(1, 20))
+        if self.rng.random() < 0.3:
+            group = outputs = channels
         kernel, window = self.window(spatial)
         x = self.rounded(self.input((self.pick(1, 2), channels, *(int(self.rng.integers(6, 20)) for _ in range(spatial)))), 0.03)
         bias = [self.constant(self.floats(outputs))] * (self.rng.random() < 0.6)

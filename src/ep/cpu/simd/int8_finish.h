@@ -4,6 +4,7 @@
 #include "ep/cpu/simd/epilogue.h"
 #include "ep/cpu/simd/int8_tile.h"
 #include "ep/cpu/simd/nearest.h"
+#include "ep/cpu/simd/quantize.h"
 
 // Every CPU with AMX has AVX-512 with VNNI: the tiles are a second table of that set.
 #if defined(__AVX512VNNI__)
@@ -219,9 +220,7 @@ class Finisher {
     if (task_.table) map_bytes(bytes, columns);
   }
 
-  void map_bytes(uint8_t* bytes, int64_t columns) const {
-    for (int64_t j = 0; j < columns; ++j) bytes[j] = task_.table[bytes[j]];
-  }
+  void map_bytes(uint8_t* bytes, int64_t columns) const { quantize_table().lookup(bytes, task_.table, columns, bytes); }
 
   const Int8Task& task_;
   const Blanks blanks_;

@@ -49,6 +49,11 @@ bool has_vnni(Isa isa) {
   return isa == Isa::kAvx2 && __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & (1u << 4)) != 0;
 }
 
+bool has_vbmi() {
+  uint32_t a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (c & (1u << 1)) != 0;
+}
+
 bool has_amx() {
   uint32_t a = 0, b = 0, c = 0, d = 0;
   constexpr uint32_t kAmx = (1u << 22) | (1u << 24) | (1u << 25);  // AMX-BF16, AMX-TILE, AMX-INT8
@@ -57,6 +62,7 @@ bool has_amx() {
 #else
 Isa detect() { return Isa::kBaseline; }
 bool has_vnni(Isa) { return false; }
+bool has_vbmi() { return false; }
 bool has_amx() { return false; }
 #endif
 
@@ -93,6 +99,11 @@ Isa selected_isa() {
 
 bool selected_vnni() {
   static const bool has = !isa_is_named() && has_vnni(selected_isa());
+  return has;
+}
+
+bool selected_vbmi() {
+  static const bool has = !isa_is_named() && selected_isa() == Isa::kAvx512 && has_vbmi();
   return has;
 }
 

@@ -24,6 +24,8 @@ const char* isa_name(Isa isa);
 // Whether this CPU has dot products of four bytes (AVX512-VNNI with kAvx512, AVX-VNNI with kAvx2) besides that set.
 // Never where TENON_CPU_ISA names a set.
 bool selected_vnni();
+// Whether the chosen set is AVX-512 and the CPU also permutes bytes across registers (VBMI), under the same condition.
+bool selected_vbmi();
 
 }  // namespace tenon::cpu
 

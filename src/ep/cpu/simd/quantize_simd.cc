@@ -1,5 +1,8 @@
 #include "ep/cpu/simd/quantize.h"
 
+#include <cstring>
+
+#include "ep/cpu/simd/isa.h"
 #include "ep/cpu/simd/nearest.h"
 
 namespace tenon::cpu::TENON_ISA_NAMESPACE {
@@ -149,20 +152,49 @@ void extremes(const float* x, int64_t count, float* low, float* high) {
 }
 
 // Sixteen tables of 16 bytes: each gives its result where the upper half of the byte names it.
+#ifdef __AVX512BW__
+// Two instructions look up 64 bytes in one half of the table each.
+__attribute__((target("avx512vbmi"))) void lookup_vbmi(const uint8_t* x, const uint8_t* table, int64_t count,
+                                                       uint8_t* y) {
+  __m512i parts[4];
+  for (int i = 0; i < 4; ++i) parts[i] = _mm512_loadu_si512(table + 64 * i);
+  for (int64_t i = 0; i < count; i += 64) {
+    const __mmask64 left = count - i < 64 ? (uint64_t{1} << (count - i)) - 1 : ~uint64_t{0};
+    const __m512i value = _mm512_maskz_loadu_epi8(left, x + i);
+    const __m512i low = _mm512_permutex2var_epi8(parts[0], value, parts[1]);
+    const __m512i high = _mm512_permutex2var_epi8(parts[2], value, parts[3]);
+    _mm512_mask_storeu_epi8(y + i, left, _mm512_mask_blend_epi8(_mm512_movepi8_mask(value), low, high));
+  }
+}
+#endif
+
 void lookup(const uint8_t* x, const uint8_t* table, int64_t count, uint8_t* y) {
+#ifdef __AVX512BW__
+  if (selected_vbmi()) return lookup_vbmi(x, table, count, y);
+#endif
   const hn::CappedTag<uint8_t, 64> d;
   const auto step = static_cast<int64_t>(hn::Lanes(d));
   const auto low_half = hn::Set(d, 15);
-  int64_t i = 0;
-  for (; i + step <= count; i += step) {
-    const auto value = hn::LoadU(d, x + i);
+  const auto map = [&](const uint8_t* from, uint8_t* to) {
+    const auto value = hn::LoadU(d, from);
     const auto low = hn::And(value, low_half), high = hn::AndNot(low_half, value);
     auto result = hn::Zero(d);
     for (int part = 0; part < 16; ++part) {
       const auto found = hn::TableLookupBytes(hn::LoadDup128(d, table + 16 * part), low);
       result = hn::IfThenElse(hn::Eq(high, hn::Set(d, static_cast<uint8_t>(part << 4))), found, result);
     }
-    hn::StoreU(result, d, y + i);
+    hn::StoreU(result, d, to);
+  };
+  int64_t i = 0;
+  for (; i + step <= count; i += step) map(x + i, y + i);
+  // Rows of a product's tile are shorter than a vector.
+  constexpr int64_t kFewBytes = 12;
+  if (count - i > kFewBytes) {
+    alignas(64) uint8_t rest[64];
+    std::memcpy(rest, x + i, static_cast<size_t>(count - i));
+    map(rest, rest);
+    std::memcpy(y + i, rest, static_cast<size_t>(count - i));
+    return;
   }
   for (; i < count; ++i) y[i] = table[x[i]];
 }

@@ -15,6 +15,7 @@
 #include "ep/cpu/ops/vector_kernel.h"
 #include "ep/cpu/simd/depthwise_bytes.h"
 #include "ep/cpu/simd/int8.h"
+#include "ep/cpu/simd/quantize.h"
 #include "ops/conv.h"
 #include "ops/unary.h"
 
@@ -95,7 +96,7 @@ class IntegerConvKernel final : public Kernel {
     const bool bounds = epilogue_.activation == Activation::kNone || epilogue_.activation == Activation::kRelu ||
                         epilogue_.activation == Activation::kClip;
     depthwise_ = conv_.depthwise() && o_.scaled && o_.y_scale != kNoInput && is_byte(y_type_) && bounds &&
-                 o_.residual == kNoInput && o_.table == kNoInput && depth_ <= kMostDepthwiseTaps;
+                 o_.residual == kNoInput && depth_ <= kMostDepthwiseTaps;
     in_pairs_ = depthwise_ && w_.stride == 2 && w_.dilation == 1;
     copy_.slices = (d_.out - 1) + (d_.reach() + d_.stride - 1) / d_.stride;
     copy_.rows = (h_.out - 1) + (h_.reach() + h_.stride - 1) / h_.stride;
@@ -389,6 +390,7 @@ class IntegerConvKernel final : public Kernel {
       task.high = std::min(task.high, epilogue_.beta / y_scale);
     }
     depthwise_bytes_table().run(task);
+    if (o_.table != kNoInput) quantize_table().lookup(line, context.input<uint8_t>(o_.table), columns_, line);
   }
 
   // All channels of a group of Y at the columns from `first` on.

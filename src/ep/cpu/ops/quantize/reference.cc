@@ -27,11 +27,26 @@ struct Parameters {
   QuantizationDesc scale, zero;
   ReadElement read_scale = nullptr, read_zero = nullptr;  // without a zero point null
 
-  double scale_of(const KernelContext& context, int64_t element) const {
-    return read_scale(context.inputs[1], scale.parameter_of(element));
-  }
-  double zero_of(const KernelContext& context, int64_t element) const {
-    return read_zero ? read_zero(context.inputs[2], zero.parameter_of(element)) : 0;
+  // body(element, scale, zero point) for all `count` elements of X, without a division for each of them.
+  template <typename Body>
+  void each(const KernelContext& context, int64_t count, Body&& body) const {
+    const bool whole = scale.granularity == QuantizationDesc::Granularity::kTensor;
+    const bool blocks = scale.granularity == QuantizationDesc::Granularity::kBlock;
+    const bool alike = zero.granularity == scale.granularity;
+    const int64_t inner = whole ? count : scale.inner, length = whole ? 1 : scale.length;
+    const int64_t block = blocks ? scale.block_size : 1;
+    for (int64_t element = 0, first = 0; element < count; first = blocks ? first : 0) {
+      for (int64_t k = 0; k < length; k += block, first += blocks ? inner : 1) {
+        const int64_t rows = std::min(block, length - k);
+        for (int64_t row = 0; row < rows; ++row) {
+          for (int64_t i = 0; i < inner; ++i, ++element) {
+            const int64_t at = blocks ? first + i : first;
+            body(element, read_scale(context.inputs[1], at),
+                 read_zero ? read_zero(context.inputs[2], alike ? at : zero.parameter_of(element)) : 0);
+          }
+        }
+      }
+    }
   }
 };
 
@@ -71,11 +86,10 @@ Result<RefImpl> make_quantize(RefNode& node) {
   RefImpl impl;
   impl.elementwise = true;
   impl.run = [=, count = node.inputs[0].shape.element_count()](KernelContext& context) -> Status {
-    for (int64_t i = 0; i < count; ++i) {
+    parameters.each(context, count, [&](int64_t i, double scale, double zero) {
       const double x = rounded_to(precision, read(context.inputs[0], i));
-      const double quotient = rounded_to(precision, x / parameters.scale_of(context, i));
-      write(quotient, parameters.zero_of(context, i), context.outputs[0], i);
-    }
+      write(rounded_to(precision, x / scale), zero, context.outputs[0], i);
+    });
     return {};
   };
   return impl;
@@ -102,11 +116,11 @@ Result<RefImpl> make_dequantize(RefNode& node) {
   RefImpl impl;
   impl.elementwise = true;
   impl.run = [=, count = node.inputs[0].shape.element_count()](KernelContext& context) -> Status {
-    for (int64_t i = 0; i < count; ++i) {
+    parameters.each(context, count, [&](int64_t i, double scale, double zero) {
       // The difference is exact; its product with the scale is one of float32.
-      const auto steps = static_cast<float>(read(context.inputs[0], i) - parameters.zero_of(context, i));
-      write(steps * static_cast<float>(parameters.scale_of(context, i)), context.outputs[0], i);
-    }
+      const auto steps = static_cast<float>(read(context.inputs[0], i) - zero);
+      write(steps * static_cast<float>(scale), context.outputs[0], i);
+    });
     return {};
   };
   return impl;
