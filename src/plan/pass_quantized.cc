@@ -404,7 +404,10 @@ std::optional<Node> from_binary(const Rewriter& rewriter, const Node& node, cons
       if (from.node == nullptr || rewriter.value(from.bytes).type != rewriter.value(to.bytes).type) return std::nullopt;
       made.inputs.insert(made.inputs.end(), {from.bytes, from.scale, from.zero});
     }
+    const std::optional<float> scale = rewriter.scalar(to.scale);
+    if (!scale || !(*scale > 1e-18f && *scale < 1e18f)) return std::nullopt;
     made.inputs.insert(made.inputs.end(), {to.scale, to.zero});
+    made.set_int("exact", 1);
     return made;
   }
   return std::nullopt;

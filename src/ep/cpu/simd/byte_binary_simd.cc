@@ -10,12 +10,13 @@ namespace {
 
 using DU8 = hn::Rebind<uint8_t, DI32>;
 
-// kOne: the sum or product with a `b` that is one number.
-enum class Form { kSum, kProduct, kOne };
+// kOne: the sum or product with a `b` that is one number. kExact...: rounded in each step, as DequantizeLinear, the sum
+// or product, and QuantizeLinear are, in which the compiler must not join a product and a sum (-ffp-contract=off).
+enum class Form { kSum, kProduct, kOne, kExactSum, kExactProduct };
 
 // Scales and zero points of both operands in steps of the result: a sum is a * scale_a + b * scale_b + offset, a
 // product (a - zero_a) * (b - zero_b) * scale_a. With one number b both are a * scale_a + offset. What lies half way
-// between two integers may be rounded to either.
+// between two integers may be rounded to either, unless the form is exact.
 struct Factors {
   float scale_a, scale_b, offset;
 };
@@ -47,6 +48,23 @@ TENON_INLINE hn::Vec<DU8> bytes_of(VF32 steps, const ByteStep& step) {
   return hn::Xor(hn::TruncateTo(DU8(), hn::BitCast(u, q)), hn::Set(DU8(), step.flip));
 }
 
+// Numbers as steps of the result. Where a product and a sum are rounded once, a product with the inverse and the
+// remainder give the quotient (Markstein), which beyond 1000 need not be exact.
+TENON_INLINE VF32 divided(VF32 x, const ByteStep& step) {
+  const DF32 f;
+#if HWY_NATIVE_FMA
+  const VF32 far = hn::Set(f, 1000.0f), by = hn::Set(f, 1 / step.scale);
+  const VF32 near = hn::Max(hn::Neg(far), hn::Min(far, hn::Mul(x, by)));
+  return hn::MulAdd(hn::NegMulAdd(near, hn::Set(f, step.scale), x), by, near);
+#else
+  return hn::Div(x, hn::Set(f, step.scale));
+#endif
+}
+
+TENON_INLINE VF32 dequantized(VF32 codes, const ByteStep& step) {
+  return hn::Mul(hn::Sub(codes, hn::Set(DF32(), step.zero)), hn::Set(DF32(), step.scale));
+}
+
 // In steps of the result, from its zero point.
 template <Form kForm>
 TENON_INLINE VF32 steps_of(hn::Vec<DU8> a, hn::Vec<DU8> b, const ByteBinary& steps, const Factors& factors) {
@@ -54,6 +72,9 @@ TENON_INLINE VF32 steps_of(hn::Vec<DU8> a, hn::Vec<DU8> b, const ByteBinary& ste
   const VF32 x = numbers_of(a, steps.a), scale = hn::Set(f, factors.scale_a);
   if constexpr (kForm == Form::kOne) {
     return hn::MulAdd(x, scale, hn::Set(f, factors.offset));
+  } else if constexpr (kForm == Form::kExactSum || kForm == Form::kExactProduct) {
+    const VF32 p = dequantized(x, steps.a), q = dequantized(numbers_of(b, steps.b), steps.b);
+    return divided(kForm == Form::kExactSum ? hn::Add(p, q) : hn::Mul(p, q), steps.y);
   } else if constexpr (kForm == Form::kProduct) {
     const VF32 y = numbers_of(b, steps.b);
     return hn::Mul(hn::Mul(hn::Sub(x, hn::Set(f, steps.a.zero)), hn::Sub(y, hn::Set(f, steps.b.zero))), scale);
@@ -143,9 +164,23 @@ void run(const uint8_t* a, int64_t a_stride, const uint8_t* b, int64_t b_stride,
   }
 }
 
+// Operands that are one number are written out, a block at a time.
+template <Form kForm>
+void run_exact(const uint8_t* a, int64_t a_stride, const uint8_t* b, int64_t b_stride, const ByteBinary& steps,
+               int64_t count, uint8_t* y) {
+  constexpr int64_t kBlock = 1024;
+  alignas(64) uint8_t numbers[2][kBlock];
+  if (count > 0 && a_stride == 0) std::fill_n(numbers[0], std::min(count, kBlock), *a);
+  if (count > 0 && b_stride == 0) std::fill_n(numbers[1], std::min(count, kBlock), *b);
+  for (int64_t i = 0; i < count; i += kBlock)
+    run_rows<kForm>(a_stride == 0 ? numbers[0] : a + i, b_stride == 0 ? numbers[1] : b + i, steps, {},
+                    std::min(kBlock, count - i), y + i);
+}
+
 }  // namespace
 
 extern const ByteBinaryTable byte_binary_table;
-const ByteBinaryTable byte_binary_table = {&run<Form::kSum>, &run<Form::kProduct>};
+const ByteBinaryTable byte_binary_table = {&run<Form::kSum>, &run<Form::kProduct>, &run_exact<Form::kExactSum>,
+                                           &run_exact<Form::kExactProduct>};
 
 }  // namespace tenon::cpu::TENON_ISA_NAMESPACE

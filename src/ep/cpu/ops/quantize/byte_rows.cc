@@ -15,7 +15,7 @@ constexpr int64_t kGrain = 16384;
 class ByteBinaryKernel final : public Kernel {
  public:
   ByteBinaryKernel(const KernelNode& node, const BroadcastWalk& walk, const QuantizedForm& form)
-      : walk_(walk), product_(node.node->op_type == "QLinearMul") {
+      : walk_(walk), product_(node.node->op_type == "QLinearMul"), exact_(node.node->find("exact") != nullptr) {
     const DataType type = node.outputs[0].type;
     a_ = {form.x[0], type};
     b_ = {form.x[1], type};
@@ -27,7 +27,10 @@ class ByteBinaryKernel final : public Kernel {
     const ByteBinary steps{a_.step(context), b_.step(context), y_.step(context)};
     const auto *const a = context.input<uint8_t>(a_.inputs.data), *const b = context.input<uint8_t>(b_.inputs.data);
     auto* const y = context.output<uint8_t>(0);
-    const auto apply = product_ ? byte_binary_table().multiply : byte_binary_table().add;
+    const ByteBinaryTable& table = byte_binary_table();
+    const ByteBinaryRun apply = exact_     ? product_ ? table.multiply_exactly : table.add_exactly
+                                : product_ ? table.multiply
+                                           : table.add;
     context.pool->parallel_for(walk_.count(), kGrain, [&](int64_t begin, int64_t end) {
       walk_.pieces(begin, end, [&](int64_t at, const auto& offset, int64_t n) {
         apply(a + offset[0], walk_.row_stride(0), b + offset[1], walk_.row_stride(1), steps, n, y + at);
@@ -42,7 +45,7 @@ class ByteBinaryKernel final : public Kernel {
 
  private:
   const BroadcastWalk walk_;
-  const bool product_;
+  const bool product_, exact_;
   ref::ByteTensor a_, b_, y_;
   bool whole_[2] = {};  // the operand has the shape of the output
 };
