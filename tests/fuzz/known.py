@@ -309,6 +309,13 @@ def difference(problem, feed, want, got):
         return True
     if "NonZero" in names and any(value.ndim == 0 for value in arrays(feed)) and names & {"Shape", "Size"}:
         return True
+    # Of reductions of nothing, one behind the other, ONNX Runtime keeps a dimension, and warns that its own shape differs.
+    if len([name for name in names if name.startswith("Reduce")]) > 1 and any(
+            isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and a.size == b.size == 1 and a.ndim > b.ndim for a, b in zip(want, got)):
+        return True
+    # ONNX Runtime reads as many scales as a row has elements, also of a scale that is one number.
+    if "GatedRMSNorm" in names and any(value.ndim == 0 for value in arrays(feed)):
+        return True
     # Hidden states are rounded to bytes in each step.
     if "DynamicQuantizeLSTM" in names and all(a.shape == b.shape and np.abs(a.astype(np.float64) - b.astype(np.float64)).max(initial=0) <= 0.05 for a, b in zip(want, got)):
         return True
