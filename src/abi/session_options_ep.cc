@@ -68,7 +68,8 @@ void add_ep_entries(OrtSessionOptions& options, std::string_view ep_name,
                     const std::map<std::string, std::string>& ep_options) {
   std::string prefix = "ep.";
   for (const char c : ep_name) prefix += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  for (const auto& [key, value] : ep_options) options.config_entries.set(prefix + "." + key, value);
+  prefix += '.';
+  for (const auto& [key, value] : ep_options) options.config_entries.set(prefix + key, value);
 }
 
 std::span<const OrtHardwareDeviceType> preference(OrtExecutionProviderDevicePolicy policy) {
