@@ -22,6 +22,10 @@ Result<PoolDesc> read_plain_pool(const Node& node, std::span<const int64_t> x, b
 
 }  // namespace
 
+constexpr std::string_view kExact = "exact";
+
+void write_exact(Node& node) { node.set_int(kExact, 1); }
+
 Result<QuantizedForm> read_quantized_form(const Node& node) {
   QuantizedForm form;
   const std::string_view name = node.op_type;
@@ -34,6 +38,7 @@ Result<QuantizedForm> read_quantized_form(const Node& node) {
   } else if (name == "QLinearAdd" || name == "QLinearMul") {
     form.x = {{0, 1, 2}, {3, 4, 5}};
     form.y = {kNoInput, 6, 7};
+    form.exact = node.find(kExact) != nullptr;
   } else if (name == "QLinearWhere") {
     form.x = {{1, 2, 3}, {4, 5, 6}};
     form.y = {kNoInput, 7, 8};

@@ -18,9 +18,14 @@ struct ByteInputs {
 struct QuantizedForm {
   std::vector<ByteInputs> x;
   ByteInputs y;
+  // QLinearAdd and QLinearMul that stand for DequantizeLinear, Add or Mul, and QuantizeLinear: rounded as those are. An
+  // attribute that passes alone write.
+  bool exact = false;
 };
 // Errors: QLinearConcat whose inputs are not triples behind the first two.
 Result<QuantizedForm> read_quantized_form(const Node& node);
+
+void write_exact(Node& node);
 
 // X as [outer, length, inner]; groups along one axis since opset 13, before that all elements from the axis on.
 Result<SoftmaxDesc> read_quantized_softmax(const Node& node, const Shape& x);

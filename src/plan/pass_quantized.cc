@@ -11,6 +11,7 @@
 #include "ops/attributes.h"
 #include "ops/elementwise.h"
 #include "ops/matmul.h"
+#include "ops/quantized_bytes.h"
 #include "ops/unary.h"
 #include "plan/pass_quantized.h"
 #include "plan/passes.h"
@@ -407,7 +408,7 @@ std::optional<Node> from_binary(const Rewriter& rewriter, const Node& node, cons
     const std::optional<float> scale = rewriter.scalar(to.scale);
     if (!scale || !(*scale > 1e-18f && *scale < 1e18f)) return std::nullopt;
     made.inputs.insert(made.inputs.end(), {to.scale, to.zero});
-    made.set_int("exact", 1);
+    write_exact(made);
     return made;
   }
   return std::nullopt;

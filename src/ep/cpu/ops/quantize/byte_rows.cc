@@ -15,7 +15,7 @@ constexpr int64_t kGrain = 16384;
 class ByteBinaryKernel final : public Kernel {
  public:
   ByteBinaryKernel(const KernelNode& node, const BroadcastWalk& walk, const QuantizedForm& form)
-      : walk_(walk), product_(node.node->op_type == "QLinearMul"), exact_(node.node->find("exact") != nullptr) {
+      : walk_(walk), product_(node.node->op_type == "QLinearMul"), exact_(form.exact) {
     const DataType type = node.outputs[0].type;
     a_ = {form.x[0], type};
     b_ = {form.x[1], type};
