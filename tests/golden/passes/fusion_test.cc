@@ -400,7 +400,7 @@ TEST(Fusion, AttentionWhoseMaskedQueriesGiveZeros) {
   const ValueId dims = m.node("Shape", {k});
   const auto part = [&](int64_t from, int64_t to) { return m.node("Slice", {dims, m.ints({from}), m.ints({to})}); };
   const ValueId time = part(2, 3), depth = part(3, 4);
-  const auto joined = [&](std::vector<ValueId> parts) {
+  const auto joined = [&](const std::vector<ValueId>& parts) {
     const ValueId shape = m.node("Concat", parts);
     m.set("axis", int64_t{0});
     return shape;
