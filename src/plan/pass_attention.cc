@@ -303,8 +303,8 @@ Status pack(Rewriter& rewriter, const Pattern& pattern) {
   return {};
 }
 
-// What has Q, K and V side by side: the product itself, or what a Split divides into three equal parts that nobody
-// else reads.
+// The value with Q, K and V side by side: the product itself, or the input of a Split into three equal parts that
+// nobody else reads; kNoValue where there is none.
 ValueId packed_source(const Rewriter& rewriter, const Pattern& pattern) {
   if (pattern.q.parts == 3) {
     const bool in_order = pattern.q.part == 0 && pattern.k.part == 1 && pattern.v.part == 2;

@@ -172,7 +172,7 @@ std::optional<Branch> read_branch(const Rewriter& rewriter, ValueId id) {
                 .bias = std::move(*bias)};
 }
 
-// What the node that makes `id` reads first; kNoValue where there is none.
+// The first input of the node that makes `id`; kNoValue where there is none.
 ValueId read_by_maker(const Rewriter& rewriter, ValueId id) {
   const Node* maker = rewriter.producer(id);
   return maker ? maker->input(0) : kNoValue;

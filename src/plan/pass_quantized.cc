@@ -571,8 +571,8 @@ class ByteFunction {
 // Quantize(f(g(... Dequantize(x)))) becomes a table, also where several of them meet; one that changes nothing makes
 // `same[y]` x.
 void make_table(Rewriter& rewriter, const PassOptions& options, NodeId i, std::map<ValueId, ValueId>& same) {
+  if (quantized(rewriter, rewriter.node(i)).node == nullptr || !has_constant_step(rewriter, rewriter.node(i))) return;
   const Node node = rewriter.node(i);
-  if (quantized(rewriter, node).node == nullptr || !has_constant_step(rewriter, node)) return;
   ByteFunction function(rewriter, options);
   if (!function.follow(node.inputs[0]) || rewriter.constant(function.bytes()) != nullptr) return;
   if (!rewriter.may_make(static_cast<size_t>(256 * (8 * function.operations() + 6)))) return;
@@ -595,10 +595,13 @@ Status pass_quantized_tables(Graph& graph, const PassOptions& options) {
   std::map<ValueId, ValueId> same;
   for (NodeId i : rewriter.ids()) {
     if (rewriter.erased(i)) continue;
-    Node direct = rewriter.node(i);
-    for (ValueId& input : direct.inputs)
-      if (const auto found = same.find(input); found != same.end()) input = found->second;
-    if (direct.inputs != rewriter.node(i).inputs) rewriter.replace(i, std::move(direct));
+    const auto is_same = [&](ValueId input) { return same.contains(input); };
+    if (const Node& node = rewriter.node(i); std::ranges::any_of(node.inputs, is_same)) {
+      Node direct = node;
+      for (ValueId& input : direct.inputs)
+        if (const auto found = same.find(input); found != same.end()) input = found->second;
+      rewriter.replace(i, std::move(direct));
+    }
     make_table(rewriter, options, i, same);
   }
   rewriter.finish();

@@ -15,7 +15,7 @@ using ByteBinaryRun = void (*)(const uint8_t* a, int64_t a_stride, const uint8_t
                                const ByteBinary& steps, int64_t count, uint8_t* y);
 
 struct ByteBinaryTable {
-  // What lies half way between two integers may be rounded to either.
+  // A result half way between two integers may be rounded to either.
   ByteBinaryRun add, multiply;
   // As DequantizeLinear, Add or Mul, and QuantizeLinear of float32 give it. The scale of y lies in 1e-18 to 1e18.
   ByteBinaryRun add_exactly, multiply_exactly;

@@ -15,8 +15,8 @@ using DU8 = hn::Rebind<uint8_t, DI32>;
 enum class Form { kSum, kProduct, kOne, kExactSum, kExactProduct };
 
 // Scales and zero points of both operands in steps of the result: a sum is a * scale_a + b * scale_b + offset, a
-// product (a - zero_a) * (b - zero_b) * scale_a. With one number b both are a * scale_a + offset. What lies half way
-// between two integers may be rounded to either, unless the form is exact.
+// product (a - zero_a) * (b - zero_b) * scale_a. With one number b both are a * scale_a + offset. A result half
+// way between two integers may be rounded to either, unless the form is exact.
 struct Factors {
   float scale_a, scale_b, offset;
 };

@@ -110,7 +110,7 @@ TEST(EvaluateOnHost, FloatsAreRounded) {
   EXPECT_THAT(evaluated<float>("Sqrt", {floats({9, 0.25F})}, DataType::kFloat, 2), ElementsAre(3, 0.5F));
 }
 
-// What torch writes for pads: pairs from the last axis to the first become all beginnings, then all ends.
+// The pads of torch: pairs from the last axis to the first become all beginnings, then all ends.
 TEST(EvaluateOnHost, RowsAreReversedAndTransposed) {
   plan_testing::GraphBuilder builder;
   std::byte* data = nullptr;

@@ -226,8 +226,10 @@ void DirectConv::choose_regions(int threads) {
                               : weight_bytes <= 512 * 1024 ? 192 * 1024
                                                            : 320 * 1024;
   const int64_t pixel_bytes = group_inputs * 4 * shape_.h.stride * shape_.w.stride;
-  const int64_t pixels =
-      by_taps_ ? shape_.out_pixels() : std::clamp<int64_t>(input_bytes / pixel_bytes, 48, 480) / 12 * 12;
+  // Sums of a tile go through memory in each pass of a tap: they have to stay in L2.
+  constexpr int64_t kMostOfTaps = 1024;
+  const int64_t pixels = by_taps_ ? std::min(shape_.out_pixels(), kMostOfTaps)
+                                  : std::clamp<int64_t>(input_bytes / pixel_bytes, 48, 480) / 12 * 12;
   const int64_t extent = std::max<int64_t>(1, point_ ? shape_.out_pixels() : out_rows());
   range_size_ = point_ ? pixels : std::max<int64_t>(1, pixels / std::max<int64_t>(1, shape_.w.out));
   // Equal ranges: a small last one would read all the weights for a few pixels.

@@ -118,7 +118,7 @@ struct TiledAttention {
     s.last_values_at = shared_v + warp_keys + lane * kRowBytes + (kHead / 8 - 1) * 16;
     s.first_key = key_warp * kKeysAWarp + lane % 4 * 2;
     if constexpr (kMask) s.mask = static_cast<const T*>(p.mask) + image * p.mask_batch + head * p.mask_head;
-    // What is added to the scores comes while other scores are made.
+    // A block's masks are loaded while the scores of another one are made.
     Masks even_masks, odd_masks;
     s.load_masks(even_masks, p, 0);
     wait_for_copies<1>();
@@ -201,7 +201,7 @@ struct TiledAttention {
 
   using Scores = float[kTiles][kKeysAWarp / 8][4];
 
-  // What is added to a warp's scores: the numbers of two neighbouring keys in a word.
+  // The masks of a warp's scores: two neighbouring keys in a word.
   struct MaskPairs {
     uint32_t pair[kTiles][kKeysAWarp / 8][2];
   };
