@@ -29,9 +29,9 @@ class Reference {
     node.since_version = version;
   }
 
+  // Of type bool where `type` says so: bytes of 0 and 1.
   template <typename T>
-  Reference& input(const Shape& shape, std::vector<T> values) {
-    DataType type = TypeNumber<T>::value;
+  Reference& input(const Shape& shape, std::vector<T> values, DataType type = TypeNumber<T>::value) {
     node.inputs.push_back(ValueId(inputs_.size()));
     inputs_.push_back({.type = type, .shape = shape});
     auto bytes = std::make_shared<std::vector<std::byte>>(values.size() * sizeof(T));
@@ -100,7 +100,7 @@ class Reference {
       to.push_back(outputs_[i].dynamic ? nullptr : context.results[i].data());
     }
     std::vector<double> scratch(kernel->scratch_bytes() / sizeof(double) + 1);
-    const auto pool = ThreadPool::create({.threads = 1}).value();
+    const auto pool = ThreadPool::create({.threads = threads}).value();
     context.inputs = from;
     context.outputs = to;
     context.pool = pool.get();
@@ -122,7 +122,7 @@ class Reference {
   Shape shape(size_t index = 0) { return shapes_[index]; }
 
   Node node;
-  int allocations = 0;
+  int allocations = 0, threads = 1;
 
  private:
   Graph graph_;
@@ -230,6 +230,27 @@ TEST(Reference, NonZeroAllocatesWhatItFinds) {
   ASSERT_TRUE(non_zero.run().ok());
   EXPECT_EQ(non_zero.shape(), (Shape{2, 2}));
   EXPECT_THAT(non_zero.result<int64_t>(), ElementsAre(0, 1, 1, 0));
+}
+
+TEST(Reference, CompressKeepsTheOrderOfRowsThatThreadsCopy) {
+  constexpr int64_t kRows = 70001, kColumns = 3;
+  for (int axis : {0, 1}) {
+    std::vector<int32_t> x(kRows * kColumns), kept;
+    std::vector<uint8_t> condition(kRows - 5);
+    for (size_t i = 0; i < condition.size(); ++i) condition[i] = i * i % 7 < 3 ? 1 : 0;
+    for (size_t i = 0; i < x.size(); ++i) {
+      x[i] = static_cast<int32_t>(i);
+      const size_t row = axis == 0 ? i / kColumns : i % kRows;
+      if (row < condition.size() && condition[row] != 0) kept.push_back(x[i]);
+    }
+    Reference compress("Compress");
+    compress.threads = 3;
+    compress.node.set_int("axis", axis);
+    compress.input<int32_t>(axis == 0 ? Shape{kRows, kColumns} : Shape{kColumns, kRows}, x);
+    compress.input<uint8_t>({kRows - 5}, condition, DataType::kBool).dynamic_output(DataType::kInt32);
+    ASSERT_TRUE(compress.run().ok());
+    EXPECT_EQ(compress.result<int32_t>(), kept);
+  }
 }
 
 // An output whose size follows from the inputs but was not planned gets its memory once, before the kernel runs.

@@ -126,11 +126,75 @@ TENON_INLINE void each_unit(const uint8_t* src, uint8_t* dst, int64_t unit, int6
   }
 }
 
+// Lanes of a vector of the result that come from one vector of the matrix.
+struct Step {
+  __m512i indices;
+  int64_t source;  // its first byte
+  uint32_t lanes;
+};
+
+// Matrices that lie in several vectors, of which the last one overlaps the one before.
+constexpr int64_t kMostVectors = 8;
+
+template <typename T>
+void transpose_vectors(const uint8_t* src, uint8_t* dst, int64_t rows, int64_t columns, int64_t count) {
+  constexpr int64_t kLanes = kVectorBytes / sizeof(T);
+  const int64_t elements = rows * columns, last = elements - kLanes, vectors = (elements + kLanes - 1) / kLanes;
+  Step steps[kMostVectors * kMostVectors];
+  int64_t ends[kMostVectors], n = 0;
+  for (int64_t v = 0; v < vectors; ++v) {
+    for (int64_t s = 0; s < vectors; ++s) {
+      const int64_t source = s * kLanes < last ? s * kLanes : last;
+      alignas(64) T numbers[kLanes] = {};
+      uint32_t lanes = 0;
+      for (int64_t i = 0; i < kLanes; ++i) {
+        const int64_t element = (v * kLanes < last ? v * kLanes : last) + i;
+        const int64_t place = element % rows * columns + element / rows;
+        if (place / kLanes != s) continue;
+        numbers[i] = static_cast<T>(place - source);
+        lanes |= uint32_t{1} << i;
+      }
+      if (lanes == 0) continue;
+      steps[n++] = {_mm512_load_si512(numbers), source * static_cast<int64_t>(sizeof(T)), lanes};
+    }
+    ends[v] = n;
+  }
+  const int64_t bytes = elements * static_cast<int64_t>(sizeof(T));
+  for (int64_t k = 0; k < count; ++k, src += bytes, dst += bytes) {
+    const Step* step = steps;
+    for (int64_t v = 0; v < vectors; ++v) {
+      __m512i y = _mm512_setzero_si512();
+      for (; step != steps + ends[v]; ++step) {
+        const __m512i x = _mm512_loadu_si512(src + step->source);
+        if constexpr (sizeof(T) == 8)
+          y = _mm512_mask_permutexvar_epi64(y, static_cast<__mmask8>(step->lanes), step->indices, x);
+        else if constexpr (sizeof(T) == 4)
+          y = _mm512_mask_permutexvar_epi32(y, static_cast<__mmask16>(step->lanes), step->indices, x);
+        else
+          y = _mm512_mask_permutexvar_epi16(y, step->lanes, step->indices, x);
+      }
+      _mm512_storeu_si512(dst + (v + 1 < vectors ? v * kVectorBytes : bytes - kVectorBytes), y);
+    }
+  }
+}
+
+bool transpose_large(int64_t element_bytes, const uint8_t* src, uint8_t* dst, int64_t rows, int64_t columns,
+                     int64_t count) {
+  constexpr int64_t kFewest = 64;  // matrices that are worth the tables
+  // Larger ones of these elements go faster by blocks.
+  const int64_t most = element_bytes == 2 ? kMostVectors : element_bytes == 4 ? kMostVectors / 2 : 0;
+  if (rows * columns * element_bytes > most * kVectorBytes || count < kFewest) return false;
+  if (element_bytes == 4) transpose_vectors<uint32_t>(src, dst, rows, columns, count);
+  if (element_bytes == 2) transpose_vectors<uint16_t>(src, dst, rows, columns, count);
+  return true;
+}
+
 bool transpose_many(int64_t element_bytes, const uint8_t* src, uint8_t* dst, int64_t rows, int64_t columns,
                     int64_t count) {
   constexpr int64_t kFewest = 1024;  // bytes that are worth the tables
   const int64_t bytes = rows * columns * element_bytes;
-  if (bytes > kUnit || bytes * count < kFewest || element_bytes > 8) return false;
+  if (bytes > kUnit) return transpose_large(element_bytes, src, dst, rows, columns, count);
+  if (bytes * count < kFewest || element_bytes > 8) return false;
   const int64_t together = kUnit / bytes, unit = together * bytes, units = count / together;
   uint8_t from[kUnit];
   for (int64_t i = 0; i < unit; ++i) {

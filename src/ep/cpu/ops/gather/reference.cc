@@ -208,24 +208,39 @@ Result<RefImpl> make_compress(RefNode& node) {
   impl.run = [x, axis, length, outer = span.outer, inner,
               out = output_spec(node, 0)](KernelContext& context) -> Status {
     const auto* condition = context.input<uint8_t>(1);
-    Shape shape = x;
-    shape[axis] = std::count_if(condition, condition + length, [](uint8_t v) { return v != 0; });
-    TENON_TRY_ASSIGN(void* const y, open_output(context, out, 0, shape));
-    auto* to = static_cast<std::byte*>(y);
-    // Places first: the copies would wait for wrong guesses of what comes next.
-    constexpr int64_t kPiece = 256;
-    std::array<int64_t, kPiece> places;
-    for (int64_t o = 0; o < outer; ++o) {
-      for (int64_t first = 0; first < length; first += kPiece) {
-        int64_t count = 0;
-        for (int64_t i = first; i < std::min(length, first + kPiece); ++i) {
-          places[count] = i;
-          count += condition[i] != 0 ? 1 : 0;
-        }
-        for (int64_t i = 0; i < count; ++i, to += inner)
-          std::memcpy(to, context.input<std::byte>(0) + (o * x[axis] + places[i]) * inner, inner);
-      }
+    // Threads take parts of the condition, and each needs the number of elements before its own.
+    constexpr int64_t kParts = 64, kPiece = 256;
+    const int64_t pieces = (length + kPiece - 1) / kPiece;
+    const int64_t part = std::max<int64_t>(1, (pieces + kParts - 1) / kParts) * kPiece;
+    const int64_t parts = (length + part - 1) / part;
+    std::array<int64_t, kParts + 1> before{};
+    for (int64_t i = 0; i < parts; ++i) {
+      const uint8_t* const first = condition + i * part;
+      before[i + 1] =
+          before[i] + std::count_if(first, first + std::min(part, length - i * part), [](uint8_t v) { return v != 0; });
     }
+    Shape shape = x;
+    const int64_t kept = before[parts], all = x[axis];
+    shape[axis] = kept;
+    TENON_TRY_ASSIGN(void* const y, open_output(context, out, 0, shape));
+    const int64_t grain = std::max<int64_t>(1, kGrainBytes / (part * inner + 1));
+    context.pool->parallel_for(outer * parts, grain, [&](int64_t begin, int64_t end) {
+      for (int64_t task = begin; task < end; ++task) {
+        const int64_t o = task / parts, which = task % parts, last = std::min(length, (which + 1) * part);
+        const std::byte* const from = context.input<std::byte>(0) + o * all * inner;
+        auto* to = static_cast<std::byte*>(y) + (o * kept + before[which]) * inner;
+        // Places first: the copies would wait for wrong guesses of what comes next.
+        std::array<int64_t, kPiece> places;
+        for (int64_t first = which * part; first < last; first += kPiece) {
+          int64_t count = 0;
+          for (int64_t i = first; i < std::min(last, first + kPiece); ++i) {
+            places[count] = i;
+            count += condition[i] != 0 ? 1 : 0;
+          }
+          for (int64_t i = 0; i < count; ++i, to += inner) std::memcpy(to, from + places[i] * inner, inner);
+        }
+      }
+    });
     return {};
   };
   return impl;
