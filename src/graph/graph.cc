@@ -86,6 +86,8 @@ Result<ConstantRef> make_constant(DataType type, const Shape& shape, std::byte**
     }
     constant->owner = std::shared_ptr<const void>(
         memory, [](const void* p) { ::operator delete(const_cast<void*>(p), std::align_val_t{kConstantAlignment}); });
+    constexpr size_t kTouchFrom = size_t{64} << 10;
+    if (size_bytes >= kTouchFrom) touch_pages(memory, size_bytes);
     if (fill == Fill::kZero) std::memset(memory, 0, size_bytes);
     *mutable_data = static_cast<std::byte*>(memory);
     constant->data = *mutable_data;

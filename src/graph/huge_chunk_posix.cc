@@ -1,4 +1,5 @@
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <cstdint>
 
@@ -17,6 +18,13 @@ std::shared_ptr<std::byte> huge_chunk(size_t size_bytes) {
   if (skip < kHugePage) ::munmap(begin + skip + size_bytes, kHugePage - skip);
   (void)::madvise(begin + skip, size_bytes / kHugePage * kHugePage, MADV_HUGEPAGE);
   return {begin + skip, [size_bytes](std::byte* p) { ::munmap(p, size_bytes); }};
+}
+
+void touch_pages(void* memory, size_t size_bytes) {
+  static const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const auto begin = reinterpret_cast<uintptr_t>(memory), first = (begin + page - 1) / page * page;
+  const uintptr_t last = (begin + size_bytes) / page * page;
+  if (first < last) (void)::madvise(reinterpret_cast<void*>(first), last - first, MADV_POPULATE_WRITE);
 }
 
 }  // namespace tenon

@@ -18,4 +18,6 @@ std::shared_ptr<std::byte> huge_chunk(size_t size_bytes) {
   return {aligned, [memory](std::byte*) { (void)::VirtualFree(memory, 0, MEM_RELEASE); }};
 }
 
+void touch_pages(void*, size_t) {}
+
 }  // namespace tenon

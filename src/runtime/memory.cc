@@ -13,6 +13,7 @@
 #include "base/checked.h"
 #include "base/fault.h"
 #include "base/system.h"
+#include "graph/huge_chunk.h"
 
 namespace tenon {
 
@@ -42,10 +43,6 @@ std::byte* map_huge_pages(size_t size_bytes) {
   (void)::madvise(begin + before, size_bytes, MADV_HUGEPAGE);  // a refusal only means small pages
   return begin + before;
 }
-
-// All pages at once: a page fault costs several times as much as the page. Kernels before 5.14 refuse, and the pages
-// come with the first touch.
-void touch_pages(void* memory, size_t size_bytes) { (void)::madvise(memory, size_bytes, MADV_POPULATE_WRITE); }
 
 }  // namespace
 
