@@ -493,6 +493,24 @@ def difference(problem, feed, want, got):
     # Values on the way that are empty, seen by their shapes alone.
     if names & EMPTY and names & {"Shape", "Size"} and names & {"Slice", "Compress", "NonZero"}:
         return True
+    # ONNX Runtime's ArgMax of rows without elements keeps their axis.
+    if names & {"ArgMax", "ArgMin"} and "Slice" in names and any(a.shape != b.shape for a, b in zip(want, got) if isinstance(a, np.ndarray)):
+        return True
+    # A function that ends in 1, cut off to an integer: 1 or the digit before it decide.
+    if names & {"Tanh", "Erf", "Sigmoid", "Softsign"} and "Cast" in names and any(a.dtype.kind in "iu" for a in want if isinstance(a, np.ndarray)):
+        return True
+    # Which of a row that holds a NaN is the largest: 0 / 0 is one.
+    if {"Hardmax", "Div"} <= names:
+        return True
+    # The last digits of a large transform, which another operator makes the whole of a number.
+    if len(nodes) > 1 and names & {"DFT", "STFT"} and within(want, got, 1e-6 * largest(feed, model) * max(value.size for value in arrays(feed))):
+        return True
+    # ONNX Runtime adds the step of a Range again and again, where the standard multiplies it.
+    if "Range" in names and all(a.shape == b.shape and np.allclose(a, b, rtol=1e-6 * a.size, atol=0) for a, b in zip(floats(want), floats(got)) if a.size > 1000):
+        return True
+    # Sums of hashes overflow.
+    if {"MurmurHash3", "ReduceSum"} <= names:
+        return True
     # ONNX Runtime copies where the scaled sizes are the input's.
     if len(nodes) > 1 and any(node.op_type == "Resize" and len(node.input) > 2 and node.input[2] in held_values(model) and
                               np.all(np.abs(held_values(model)[node.input[2]] - 1) < 0.34) for node in nodes):
