@@ -247,6 +247,23 @@ Node with_bias(Rewriter& rewriter, const Node& conv, ConstantRef bias, const Nod
   return fused;
 }
 
+constexpr size_t kMostPlaneRank = 4;  // of tensors that lie in planes of blocks of channels
+
+// Whether the value was a convolution's a few nodes ago, and most likely lies in blocks of channels.
+bool comes_from_convolution(const Rewriter& rewriter, ValueId id, int steps = 4) {
+  constexpr std::array<std::string_view, 9> kPassed = {"Add",  "Activation", "AveragePool", "Concat", "LeakyRelu",
+                                                       "Relu", "MaxPool",    "Mul",         "Sigmoid"};
+  const Node* const node = rewriter.producer(id);
+  if (node == nullptr) return false;
+  if (convolution(rewriter, id) != nullptr) return true;
+  if (steps == 0 || std::find(kPassed.begin(), kPassed.end(), node->op_type) == kPassed.end()) return false;
+  constexpr size_t kFew = 4;  // inputs: a model may join thousands, again and again
+  const auto inputs = std::span(node->inputs).first(std::min(node->inputs.size(), kFew));
+  return std::any_of(inputs.begin(), inputs.end(), [&](ValueId input) {
+    return input != kNoValue && comes_from_convolution(rewriter, input, steps - 1);
+  });
+}
+
 }  // namespace
 
 Status pass_convolutions(Graph& graph, const PassOptions&) {
@@ -390,6 +407,34 @@ Status pass_parallel_convolutions(Graph& graph, const PassOptions&) {
     Node fused = with_bias(rewriter, conv, std::move(bias), last);
     fused.inputs[1] = rewriter.add_constant(rewriter.value(last.outputs[0]).name + ":weights", std::move(weights));
     rewriter.replace(i, std::move(fused));
+  }
+  rewriter.finish();
+  return {};
+}
+
+Status pass_normalisation_convolutions(Graph& graph, const PassOptions&) {
+  Rewriter rewriter(graph);
+  for (NodeId i : rewriter.ids()) {
+    if (rewriter.erased(i)) continue;
+    const Node& node = rewriter.node(i);
+    if (!node.domain.empty() || node.op_type != "BatchNormalization" || node.outputs.size() != 1) continue;
+    const std::optional<Branch> branch = normalisation_branch(rewriter, node);
+    if (!branch || !rewriter.may_make(2 * branch->bias.size() * sizeof(float))) continue;
+    const Value& x = rewriter.value(node.inputs[0]);
+    const size_t rank = x.dims.size();
+    if (rank > kMostPlaneRank || x.dims[1].value != branch->outputs ||
+        !comes_from_convolution(rewriter, node.inputs[0]))
+      continue;
+    Shape shape{branch->outputs, 1};
+    for (size_t axis = 2; axis < rank; ++axis) shape.push_back(1);
+    TENON_TRY_ASSIGN(ConstantRef weights, float_constant(shape, branch->of_output));
+    TENON_TRY_ASSIGN(ConstantRef bias, float_constant(Shape{branch->outputs}, branch->bias));
+    const std::string name = rewriter.value(node.outputs[0]).name;
+    Node conv = make_internal("Conv", node.name, {node.inputs[0]}, node.outputs);
+    conv.inputs.push_back(rewriter.add_constant(name + ":weights", std::move(weights)));
+    conv.inputs.push_back(rewriter.add_constant(name + ":bias", std::move(bias)));
+    conv.set_int("group", branch->outputs);
+    rewriter.replace(i, std::move(conv));
   }
   rewriter.finish();
   return {};

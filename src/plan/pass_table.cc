@@ -40,6 +40,7 @@ constexpr Pass kPasses[] = {
     {"parallel_convolutions", PassPhase::kLoad, &pass_parallel_convolutions},
     {"convolution_scale", PassPhase::kLoad, &pass_convolution_scale},
     {"convolution_bias", PassPhase::kLoad, &pass_convolution_bias},
+    {"normalisation_convolutions", PassPhase::kLoad, &pass_normalisation_convolutions},
     {"matmul_bias", PassPhase::kLoad, &pass_matmul_bias},
     {"fuse_activations", PassPhase::kLoad, &pass_fuse_activations},
     {"global_pool", PassPhase::kLoad, &pass_global_pool},

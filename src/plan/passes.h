@@ -31,6 +31,9 @@ Status pass_convolutions(Graph& graph, const PassOptions& options);       // ONN
 Status pass_convolution_scale(Graph& graph, const PassOptions& options);  // BatchNormalization and Mul into weights
 Status pass_convolution_bias(Graph& graph, const PassOptions& options);
 Status pass_parallel_convolutions(Graph& graph, const PassOptions& options);  // sums of convolutions of one input
+// BatchNormalization behind a convolution that could not take it in: a depthwise convolution of one tap, which stays
+// in the layout of its input and takes in what follows.
+Status pass_normalisation_convolutions(Graph& graph, const PassOptions& options);
 // pass_matmul.cc
 Status pass_matmuls(Graph& graph, const PassOptions& options);  // MatMul and Gemm become tenon.MatMul
 Status pass_matmul_bias(Graph& graph, const PassOptions& options);

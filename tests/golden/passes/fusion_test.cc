@@ -136,6 +136,21 @@ TEST(Fusion, ADepthwiseConvolutionTakesItsInput) {
   expect_golden("depthwise_shortcut", m, 5);
 }
 
+// A normalisation that no convolution takes in is a depthwise one, with the activation behind it; one of an input that
+// no convolution made stays.
+TEST(Fusion, ANormalisationBehindAnActivationIsADepthwiseConvolution) {
+  GraphMaker m;
+  ValueId x = m.input("x", {"N", "4", "H", "W"});
+  const auto norm = [&](ValueId v) {
+    return m.node("BatchNormalization", {v, m.weights("scale", {4}), m.weights("shift", {4}), m.weights("mean", {4}),
+                                         m.floats("variance", {4}, {0.5f, 1, 2, 3})});
+  };
+  x = norm(x);
+  const ValueId y = m.node("Relu", {m.node("Conv", {x, m.weights("w", {4, 4, 1, 1})})});
+  m.output(m.node("Add", {m.node("Relu", {norm(y)}), y}));
+  expect_golden("normalisation", m, 5);
+}
+
 TEST(Fusion, ResidualsJoinBeforeOrAfterTheActivation) {
   GraphMaker m;
   ValueId x = m.input("x", {"N", "4", "H", "W"});

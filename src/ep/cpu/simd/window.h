@@ -22,10 +22,23 @@ struct WindowRun {
   const float* residual_after = nullptr;
   float low = 0, high = 0;
   float scale = 1;  // average only: the sum is multiplied by it
+  // depthwise_lines() only: rows of `pixels` outputs, each x_line and y_line floats behind the one before.
+  int64_t lines = 1, x_line = 0, y_line = 0;
 };
+
+// depthwise_lines() takes the taps of a row by sevens, fives and threes: the least of these that holds all, after
+// sevens.
+inline constexpr int64_t taken_columns(int64_t columns) {
+  const int64_t sevens = columns / 7 * 7, left = columns - sevens;
+  return sevens + (left == 0 ? 0 : left <= 3 ? 3 : left <= 5 ? 5 : 7);
+}
 
 struct WindowTable {
   void (*depthwise)(const WindowRun&);
+  // Pixels and taps are neighbours (x_pixel, x_col and y_pixel are 8). Rows of weights have taken_columns(cols) taps,
+  // of which those behind the last are 0, and x as many pixels behind each line's last one, and one more where their
+  // number is odd, which may hold any finite numbers. Some outputs are stored twice: no residual may lie in y.
+  void (*depthwise_lines)(const WindowRun&);
   void (*maximum)(const WindowRun&);
   void (*average)(const WindowRun&);
 };

@@ -1,5 +1,7 @@
 #include "ep/cpu/simd/window.h"
 
+#include <algorithm>
+
 #include "ep/cpu/simd/halves.h"
 
 namespace tenon::cpu::TENON_ISA_NAMESPACE {
@@ -132,6 +134,113 @@ void depthwise_strided_tile(const WindowRun& run, int64_t first) {
 }
 #endif
 
+#if HWY_MAX_BYTES >= 64
+constexpr int kLines = 2;  // side by side, because the sums of one line would wait for each other
+
+// Adds K taps of each row to R pairs of pixels of each line: pairs that begin at an odd tap are made of the halves of
+// two others, because loads across the ends of cache lines take twice as long.
+template <int R, int K>
+TENON_INLINE void add_taps(const WindowRun& run, const float* x, int64_t x_line, const float* w, FW (&sum)[kLines][R]) {
+  for (int64_t r = 0; r < run.rows; ++r, x += run.x_row, w += run.w_row) {
+    FW weight[K], even[kLines];
+#pragma GCC unroll 7
+    for (int c = 0; c < K; ++c) weight[c] = repeat8<FW>(w + c * 8);
+#pragma GCC unroll 2
+    for (int l = 0; l < kLines; ++l) even[l] = load_wide(x + l * x_line);
+#pragma GCC unroll 15
+    for (int m = 0; m < R + K / 2; ++m) {
+#pragma GCC unroll 12
+      for (int i = 0; i < R; ++i)
+#pragma GCC unroll 2
+        for (int l = 0; l < kLines; ++l)
+          if (m >= i && 2 * (m - i) < K) sum[l][i] = fma8(even[l], weight[2 * (m - i)], sum[l][i]);
+      if (m + 1 == R + K / 2) break;
+      FW odd[kLines];
+#pragma GCC unroll 2
+      for (int l = 0; l < kLines; ++l) {
+        const FW next = load_wide(x + l * x_line + (m + 1) * 16);
+        odd[l] = middle_halves(even[l], next);
+        even[l] = next;
+      }
+#pragma GCC unroll 12
+      for (int i = 0; i < R; ++i)
+#pragma GCC unroll 2
+        for (int l = 0; l < kLines; ++l)
+          if (m >= i && 2 * (m - i) + 1 < K) sum[l][i] = fma8(odd[l], weight[2 * (m - i) + 1], sum[l][i]);
+    }
+  }
+}
+
+// R pairs of pixels from pixel `first` on, of which the last may be one pixel, in two lines from `line` on; a single
+// line is computed twice.
+template <int R>
+void lines_tile(const WindowRun& run, int64_t line, int64_t first) {
+  const bool is_single = run.lines == 1;
+  const int64_t x_line = is_single ? 0 : run.x_line, y_line = is_single ? 0 : run.y_line;
+  FW sum[kLines][R];
+#pragma GCC unroll 2
+  for (int l = 0; l < kLines; ++l)
+#pragma GCC unroll 12
+    for (int i = 0; i < R; ++i) sum[l][i] = repeat8<FW>(run.bias);
+  const float* x = run.x + line * run.x_line + first * 8;
+  const float* w = run.w;
+  int64_t left = run.cols;
+  for (; left > 5; left -= 7, x += 7 * 8, w += 7 * 8) add_taps<R, 7>(run, x, x_line, w, sum);
+  if (left > 3)
+    add_taps<R, 5>(run, x, x_line, w, sum);
+  else if (left > 0)
+    add_taps<R, 3>(run, x, x_line, w, sum);
+#pragma GCC unroll 2
+  for (int l = 0; l < kLines; ++l) {
+    const int64_t at = line * run.y_line + l * y_line;
+    WindowRun one = run;
+    one.y += at;
+    if (run.residual_before != nullptr) one.residual_before += at;
+    if (run.residual_after != nullptr) one.residual_after += at;
+    if (first + 2 * R <= run.pixels) {
+      finish<R, FW>(one, first, sum[l]);
+      continue;
+    }
+    F8 last[1] = {low8(sum[l][R - 1])};
+    finish<1, F8>(one, run.pixels - 1, last);
+    if constexpr (R > 1) {
+      FW before[R - 1];
+#pragma GCC unroll 12
+      for (int i = 0; i < R - 1; ++i) before[i] = sum[l][i];
+      finish<R - 1, FW>(one, first, before);
+    }
+  }
+}
+
+// Tiles of R pairs of two lines, of which the last ones begin earlier where they would not fit.
+template <int R>
+void run_lines(const WindowRun& run, int64_t pairs) {
+  for (int64_t line = 0; line < run.lines; line += kLines)
+    for (int64_t pair = 0; pair < pairs; pair += R)
+      lines_tile<R>(run, std::max<int64_t>(0, std::min(line, run.lines - kLines)), 2 * std::min(pair, pairs - R));
+}
+
+void depthwise_lines(const WindowRun& run) {
+  struct Choice {
+    int64_t pairs, cost;  // of seven taps, in cycles
+    void (*run)(const WindowRun&, int64_t);
+  };
+  constexpr Choice kChoices[] = {{8, 33, &run_lines<8>}, {7, 29, &run_lines<7>}, {6, 25, &run_lines<6>},
+                                 {5, 21, &run_lines<5>}, {4, 17, &run_lines<4>}, {2, 14, &run_lines<2>},
+                                 {1, 14, &run_lines<1>}};
+  const int64_t pairs = (run.pixels + 1) / 2;
+  const Choice* best = nullptr;
+  int64_t least = INT64_MAX;
+  for (const Choice& choice : kChoices) {
+    const int64_t cost = (pairs + choice.pairs - 1) / choice.pairs * choice.cost;
+    if (choice.pairs > pairs || cost >= least) continue;
+    least = cost;
+    best = &choice;
+  }
+  if (best != nullptr) best->run(run, pairs);
+}
+#endif
+
 // R vectors of one pixel (F8), or of two neighbours (FW).
 template <int R, typename V>
 void maximum_tile(const WindowRun& run, int64_t first) {
@@ -228,6 +337,24 @@ void depthwise(const WindowRun& run) {
   run_tiles<&depthwise_tile<kPixels>, &depthwise_tile<4>, &depthwise_tile<1>>(run);
 }
 
+#if HWY_MAX_BYTES < 64
+// Lines are rounded up to whole tiles where the next one, which lies behind, overwrites what they store too far.
+void depthwise_lines(const WindowRun& run) {
+  constexpr int64_t kTile = 4;
+  const bool joined = run.y_line == run.pixels * 8;
+  const int64_t wanted = joined && run.pixels % kTile == 3 ? run.pixels + 1 : run.pixels;
+  WindowRun line = run;
+  for (int64_t i = 0; i < run.lines; ++i) {
+    line.pixels = i + 1 < run.lines ? wanted : run.pixels;
+    depthwise(line);
+    line.x += run.x_line;
+    line.y += run.y_line;
+    if (run.residual_before != nullptr) line.residual_before += run.y_line;
+    if (run.residual_after != nullptr) line.residual_after += run.y_line;
+  }
+}
+#endif
+
 void maximum(const WindowRun& run) {
   int64_t first = 0;
 #if HWY_MAX_BYTES >= 64
@@ -247,6 +374,6 @@ void average(const WindowRun& run) {
 }  // namespace
 
 extern const WindowTable window_table;
-const WindowTable window_table = {&depthwise, &maximum, &average};
+const WindowTable window_table = {&depthwise, &depthwise_lines, &maximum, &average};
 
 }  // namespace tenon::cpu::TENON_ISA_NAMESPACE

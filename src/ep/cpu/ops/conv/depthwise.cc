@@ -9,8 +9,10 @@ namespace tenon::cpu {
 
 namespace {
 
-// Floats of a plane with its borders that is small.
-constexpr int64_t kSmallPlane = 4096;
+// Floats of a plane, or of a part of it, with its borders.
+constexpr int64_t kSmallPlane = 4096, kPart = 12288;
+// A window of so many taps pays for the copy of larger planes.
+constexpr int64_t kManyTaps = 36;
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 class DepthwiseConv final : public Kernel {
@@ -20,7 +22,7 @@ class DepthwiseConv final : public Kernel {
   Status run(KernelContext& context) const override;
   size_t scratch_bytes() const override { return bias_.scratch_bytes(); }
   bool may_run_in_place(size_t input, size_t) const override {
-    return input == 3 && residual_.may_be_output() && !epilogue_.residual_after;
+    return input == 3 && residual_.may_be_output() && !epilogue_.residual_after && !padded_;
   }
   bool reads(size_t input) const override { return input != 1; }
   std::string_view name() const override { return name_; }
@@ -29,18 +31,21 @@ class DepthwiseConv final : public Kernel {
   WindowRun window_run(const float* bias, int64_t block) const;
   void run_rows(const float* x, const float* residual, const float* bias, float* y, int64_t block, int64_t begin,
                 int64_t end) const;
-  void run_small_plane(const float* x, const float* bias, float* y, int64_t block, float* padded) const;
+  void run_padded(const float* x, const float* residual, const float* bias, float* y, int64_t block, int64_t begin,
+                  int64_t end, float* padded) const;
   void activate(const float* residual, float* y, int64_t block, int64_t begin, int64_t end) const;
 
   ConvShape shape_;
   Epilogue epilogue_;
   std::string name_;
   bool clamps_ = true;
-  std::shared_ptr<const float> weights_;  // [block][tap][8]
+  std::shared_ptr<const float> weights_;  // [block][row][tap of w_taps_][8]
   ConvBias bias_;
   ConvResidual residual_;
   int64_t rows_a_chunk_ = 1;
-  bool small_ = false;  // run_small_plane() takes whole planes
+  bool padded_ = false;   // run_padded() takes chunks
+  int64_t w_taps_ = 0;    // of a row, with those that fill it up
+  int64_t w_padded_ = 0;  // pixels of a line with its borders
 };
 
 Result<std::unique_ptr<Kernel>> DepthwiseConv::create(const KernelNode& node) {
@@ -52,11 +57,24 @@ Result<std::unique_ptr<Kernel>> DepthwiseConv::create(const KernelNode& node) {
   kernel->name_ = format("conv{}x{}_depthwise", shape.h.kernel, shape.w.kernel);
   const int64_t taps = shape.h.kernel * shape.w.kernel;
   TENON_TRY(expect_constant_floats(node, 1, shape.channels * taps));
+  // Border pixels that come singly would take longer than the rest of a small plane, or of one whose window is large.
+  const auto with_borders = [](const WindowAxis& axis) { return axis.out + axis.reach() - 1; };
+  const bool is_dense = shape.h.stride == 1 && shape.w.stride == 1 && shape.w.dilation == 1 && shape.w.kernel > 1;
+  const bool is_small = with_borders(shape.h) <= kSmallPlane / 8 / with_borders(shape.w);
+  kernel->w_taps_ = is_dense ? taken_columns(shape.w.kernel) : shape.w.kernel;
+  kernel->w_padded_ = round_up(round_up(shape.w.out, 2) + kernel->w_taps_ - 1, 2);
+  const int64_t part_rows = kPart / 8 / kernel->w_padded_ - shape.h.reach() + 1;
+  kernel->padded_ = is_dense && (is_small || taps >= kManyTaps) && part_rows >= std::min(shape.h.out, shape.h.reach());
+  if (!kernel->padded_) kernel->w_taps_ = shape.w.kernel;
+  const int64_t w_taps = kernel->w_taps_, rows = shape.h.kernel;
   auto pack = [&](const float* weights, float* out) {
+    std::fill_n(out, shape.in_blocks() * rows * w_taps * 8, 0.0f);
     for (int64_t c = 0; c < shape.channels; ++c)
-      for (int64_t t = 0; t < taps; ++t) out[(c / 8 * taps + t) * 8 + c % 8] = weights[c * taps + t];
+      for (int64_t t = 0; t < taps; ++t)
+        out[((c / 8 * rows + t / shape.w.kernel) * w_taps + t % shape.w.kernel) * 8 + c % 8] = weights[c * taps + t];
   };
-  TENON_TRY_ASSIGN(kernel->weights_, pack_weights(node, 1, "conv_depthwise", shape.in_blocks() * taps * 8, pack));
+  TENON_TRY_ASSIGN(kernel->weights_, pack_weights(node, 1, kernel->padded_ ? "conv_depthwise_rows" : "conv_depthwise",
+                                                  shape.in_blocks() * rows * w_taps * 8, pack));
   TENON_TRY_ASSIGN(kernel->bias_, ConvBias::create(node, 2, shape.outputs));
   TENON_TRY_ASSIGN(kernel->residual_, ConvResidual::create(node, 3));
   // Long chunks make long runs down the borders; their rows and those around them still fit L2.
@@ -65,18 +83,18 @@ Result<std::unique_ptr<Kernel>> DepthwiseConv::create(const KernelNode& node) {
   const int64_t planes = shape.batch * shape.in_blocks();
   const int64_t chunks = threads == 1 ? 1 : (4 * threads + planes - 1) / planes;
   kernel->rows_a_chunk_ = std::max<int64_t>(1, std::min(by_cache, (shape.h.out + chunks - 1) / chunks));
-  const auto with_borders = [](const WindowAxis& axis) { return axis.out + axis.reach() - 1; };
-  kernel->small_ = shape.h.stride == 1 && shape.w.stride == 1 && !(is_point(shape.h) && is_point(shape.w)) &&
-                   kernel->rows_a_chunk_ >= shape.h.out &&
-                   with_borders(shape.h) <= kSmallPlane / 8 / with_borders(shape.w) &&
-                   (node.inputs.size() < 4 || !node.inputs[3].present());
+  if (kernel->padded_) {
+    // Parts of nearly the same size.
+    const int64_t most = std::min(kernel->rows_a_chunk_, part_rows), parts = (shape.h.out + most - 1) / most;
+    kernel->rows_a_chunk_ = (shape.h.out + parts - 1) / parts;
+  }
   return std::unique_ptr<Kernel>(std::move(kernel));
 }
 
 // All taps of a run whose bounds are still open.
 WindowRun DepthwiseConv::window_run(const float* bias, int64_t block) const {
   WindowRun run;
-  run.w_row = shape_.w.kernel * 8;
+  run.w_row = w_taps_ * 8;
   run.w = weights_.get() + block * shape_.h.kernel * run.w_row;
   run.bias = bias + block * 8;
   run.low = clamps_ ? clamp_low(epilogue_) : -kInfinity;
@@ -119,26 +137,30 @@ void DepthwiseConv::run_rows(const float* x, const float* residual, const float*
   activate(residual, y, block, begin, end);
 }
 
-// Copies a plane into `padded`, whose borders are zero, because border pixels that come singly would take longer than
-// the rest. Rows are rounded up to whole tiles: the next one overwrites what they store too far.
-void DepthwiseConv::run_small_plane(const float* x, const float* bias, float* y, int64_t block, float* padded) const {
+// Copies rows of a plane into `padded`, whose borders are zero.
+void DepthwiseConv::run_padded(const float* x, const float* residual, const float* bias, float* y, int64_t block,
+                               int64_t begin, int64_t end, float* padded) const {
   const WindowAxis &h = shape_.h, &w = shape_.w;
-  constexpr int64_t kTile = 8;
-  const int64_t wanted = w.out % kTile > 2 ? round_up(w.out, kTile) : w.out;
-  const int64_t height = h.out + h.reach() - 1, width = w.out + w.reach() - 1;
-  const int64_t rows = std::min(h.in, height - h.pad_begin), columns = std::min(w.in, width - w.pad_begin);
-  for (int64_t row = 0; row < rows; ++row)
-    if (columns > 0)
-      std::copy_n(x + row * w.in * 8, columns * 8, padded + ((row + h.pad_begin) * width + w.pad_begin) * 8);
-  WindowRun run = window_run(bias, block);
-  run.x_row = h.dilation * width * 8;
-  for (int64_t row = 0; row < h.out; ++row) {
-    run.x = padded + row * width * 8;
-    run.y = y + row * w.out * 8;
-    run.pixels = std::min(wanted, (h.out - row) * w.out);
-    window_table().depthwise(run);
+  const int64_t first = begin - h.pad_begin, rows = end - begin + h.reach() - 1, line = w_padded_ * 8;
+  const int64_t columns = std::clamp<int64_t>(w_padded_ - w.pad_begin, 0, w.in);
+  for (int64_t row = 0; row < rows; ++row) {
+    float* const to = padded + row * line + w.pad_begin * 8;
+    if (columns == 0) continue;
+    if (first + row >= 0 && first + row < h.in)
+      std::copy_n(x + (first + row) * w.in * 8, columns * 8, to);
+    else
+      std::fill_n(to, columns * 8, 0.0f);
   }
-  activate(nullptr, y, block, 0, h.out);
+  WindowRun run = window_run(bias, block);
+  run.x = padded;
+  run.x_row = h.dilation * line;
+  run.x_line = line;
+  run.lines = end - begin;
+  run.y_line = w.out * 8;
+  place_outputs(WindowSpan{.row = begin, .count = w.out}, w, y, epilogue_.residual_after ? nullptr : residual,
+                epilogue_.residual_after && clamps_ ? residual : nullptr, run);
+  window_table().depthwise_lines(run);
+  activate(residual, y, block, begin, end);
 }
 
 Status DepthwiseConv::run(KernelContext& context) const {
@@ -150,17 +172,17 @@ Status DepthwiseConv::run(KernelContext& context) const {
   const int64_t blocks = shape_.in_blocks(), in_plane = shape_.in_pixels() * 8, out_plane = shape_.out_pixels() * 8;
   const int64_t grain = grain_of(rows_a_chunk_ * shape_.w.out * shape_.h.kernel * shape_.w.kernel);
   context.pool->parallel_for(shape_.batch * blocks * chunks, grain, [&](int64_t begin, int64_t end) {
-    alignas(64) float padded[kSmallPlane];
-    if (small_)
-      std::fill_n(padded, (shape_.h.out + shape_.h.reach() - 1) * (shape_.w.out + shape_.w.reach() - 1) * 8, 0.0f);
+    alignas(64) float padded[kPart];
+    if (padded_) std::fill_n(padded, (rows_a_chunk_ + shape_.h.reach() - 1) * w_padded_ * 8, 0.0f);
     for (int64_t item = begin; item < end; ++item) {
       const int64_t plane = item / chunks, first = item % chunks * rows_a_chunk_;
-      if (small_) {
-        run_small_plane(x + plane * in_plane, bias, y + plane * out_plane, plane % blocks, padded);
-        continue;
-      }
-      run_rows(x + plane * in_plane, residual == nullptr ? nullptr : residual + plane * out_plane, bias,
-               y + plane * out_plane, plane % blocks, first, std::min(shape_.h.out, first + rows_a_chunk_));
+      const int64_t last = std::min(shape_.h.out, first + rows_a_chunk_);
+      const float* const from = x + plane * in_plane;
+      const float* const added = residual == nullptr ? nullptr : residual + plane * out_plane;
+      if (padded_)
+        run_padded(from, added, bias, y + plane * out_plane, plane % blocks, first, last, padded);
+      else
+        run_rows(from, added, bias, y + plane * out_plane, plane % blocks, first, last);
     }
   });
   return {};
