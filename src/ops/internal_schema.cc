@@ -24,7 +24,7 @@ constexpr SchemaAttribute kPackedAttention[] = {
     {"num_heads", kInt, true}, {"scale", kFloat, true}, {"guarded", kInt, false, "0"}, {"depth", kInt, false}};
 constexpr SchemaAttribute kCacheUpdate[] = {{"kv_num_heads", kInt, false}};
 constexpr SchemaAttribute kLayerNorm[] = {{"subtract_mean", kInt, false, "1"}};
-constexpr SchemaAttribute kReorder[] = {{"to", kString, true}};
+constexpr SchemaAttribute kReorder[] = {{"to", kString, true}, {"channels_last", kInt, false, "0"}};
 constexpr SchemaAttribute kRegion[] = {
     {"body", kGraph, true}, {"provider", kInt, true}, {"region", kInt, true}, {"host_operator", kInt, false, "0"}};
 constexpr SchemaAttribute kSearchStart[] = {{"pad_token_id", kInt, false, "-1"}, {"left", kInt, false, "0"}};

@@ -98,7 +98,7 @@ TEST(ReadShapeInterval, IsClampedToTheRank) {
 
 TEST(ReadReorder, ReadsItsOwnNodes) {
   for (Layout layout : {Layout::kPlain, Layout::kBlocked8})
-    EXPECT_EQ(read_reorder(make_reorder_node(ValueId(0), ValueId(1), layout)).value(), layout);
+    EXPECT_EQ(read_reorder(make_reorder_node(ValueId(0), ValueId(1), layout)).value().to, layout);
   Node node = make_reorder_node(ValueId(0), ValueId(1), Layout::kPlain);
   node.set_string("to", "blocked16");
   EXPECT_THAT(read_reorder(node).status().message(), HasSubstr("\"blocked16\""));

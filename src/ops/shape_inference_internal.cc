@@ -3,6 +3,7 @@
 
 #include "base/status.h"
 #include "ops/conv.h"
+#include "ops/reorder.h"
 #include "ops/shape_inference_context.h"
 
 namespace tenon::infer {
@@ -34,6 +35,14 @@ Status infer_lookup_bytes(Context& c) {
 
 Status infer_activation(Context& c) { return c.copy(0); }
 
+// How the spatial dimensions are split is not the node's to say.
+Status infer_reorder(Context& c) {
+  TENON_TRY_ASSIGN(const ReorderDesc desc, read_reorder(c.node()));
+  if (!desc.channels_last) return c.copy(0);
+  c.set_type(0, c.type(0));
+  return {};
+}
+
 Status infer_lookup(Context& c) {
   c.set_type(0, c.type(0));
   TENON_TRY(c.require_rank(0, 2, "table"));
@@ -52,7 +61,7 @@ constexpr Row kRows[] = {
     {"LookupOrDefault", &infer_lookup},
     {"QuantizedConv", &infer_quantized_conv},
     {"QuantizedSoftmax", &infer_quantized_softmax},
-    {"Reorder", &infer_activation},
+    {"Reorder", &infer_reorder},
 };
 
 }  // namespace

@@ -1,10 +1,12 @@
 #include "plan/layouts.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <utility>
 
 #include "ops/reorder.h"
+#include "ops/transpose.h"
 #include "plan/kernel_node.h"
 #include "plan/views.h"
 
@@ -24,6 +26,7 @@ class LayoutAssigner {
     for (Node& node : nodes) TENON_TRY(assign(std::move(node)));
     for (ValueId& id : graph_.outputs) id = in_layout(id, Layout::kPlain);
     leave_plain();
+    join_transposes();
     return {};
   }
 
@@ -78,6 +81,72 @@ class LayoutAssigner {
     replace(graph_.outputs);
   }
 
+  // A transpose between channels last and channels first moves single numbers, and a reorder beside it does so again:
+  // one reorder moves whole blocks of channels instead.
+  void join_transposes() {
+    if (reordered_.empty()) return;
+    producers_ = graph_.producers();
+    bool any = false;
+    for (Node& node : graph_.nodes) {
+      const bool joins = is_reorder(node) ? join_before(node) : join_behind(node);
+      any = any || joins;
+    }
+    if (any) graph_.remove_dead_nodes();
+  }
+
+  // A reorder of a tensor whose channels were last.
+  bool join_before(Node& node) {
+    const Node* const source = through_views(node.inputs[0]);
+    if (graph_.value(node.outputs[0]).layout != Layout::kBlocked8 || source == nullptr || !same_ep(*source, node) ||
+        !moves_channels(*source, Move::kToFront))
+      return false;
+    write_reorder(node, source->inputs[0], {.to = Layout::kBlocked8, .channels_last = true});
+    return true;
+  }
+
+  // A transpose of what a reorder made plain.
+  bool join_behind(Node& node) {
+    if (!moves_channels(node, Move::kToBack)) return false;
+    const Node* const source = through_views(node.inputs[0]);
+    if (source == nullptr || !is_reorder(*source) || !same_ep(*source, node)) return false;
+    const Result<ReorderDesc> reorder = read_reorder(*source);
+    if (!reorder.ok() || reorder->to != Layout::kPlain || reorder->channels_last) return false;
+    write_reorder(node, source->inputs[0], {.to = Layout::kPlain, .channels_last = true});
+    return true;
+  }
+
+  bool same_ep(const Node& a, const Node& b) const { return &providers_.of(a) == &providers_.of(b); }
+
+  enum class Move : uint8_t { kToFront, kToBack };
+
+  // Whether the node turns [batch, ..., channels] into [batch, channels, ...], or back.
+  bool moves_channels(const Node& node, Move move) const {
+    if (!node.domain.empty() || node.op_type != "Transpose" || !has_layouts(node.inputs[0])) return false;
+    const auto rank = static_cast<int>(graph_.value(node.inputs[0]).dims.size());
+    const auto perm = read_perm(node, rank);
+    if (!perm.ok() || (*perm)[0] != 0) return false;
+    for (int i = 1; i < rank; ++i) {
+      const int next = move == Move::kToFront ? (i + rank - 3) % (rank - 1) + 1 : i % (rank - 1) + 1;
+      if ((*perm)[i] != next) return false;
+    }
+    return true;
+  }
+
+  // The node that made a plain tensor, behind nodes that only split its dimensions otherwise, but for the first two.
+  const Node* through_views(ValueId id) const {
+    constexpr std::array<std::string_view, 4> kViews = {"Reshape", "Flatten", "Squeeze", "Unsqueeze"};
+    while (producers_[id] != kNoNode) {
+      const Node& node = graph_.nodes[producers_[id]];
+      if (!node.domain.empty() || std::find(kViews.begin(), kViews.end(), node.op_type) == kViews.end()) return &node;
+      const Value &from = graph_.value(node.inputs[0]), &to = graph_.value(id);
+      if (!has_layouts(node.inputs[0]) || !has_layouts(id) || from.layout != Layout::kPlain ||
+          !std::equal(from.dims.begin(), from.dims.begin() + 2, to.dims.begin()))
+        return nullptr;
+      id = node.inputs[0];
+    }
+    return nullptr;
+  }
+
   bool prefers_plain(const Node& node) const {
     KernelNodeData data(graph_, node, base_);
     data.view.outputs_read_plain = true;
@@ -111,6 +180,7 @@ class LayoutAssigner {
   const Providers& providers_;
   const KernelNode& base_;
   std::map<std::pair<ValueId, Layout>, ValueId> reordered_;
+  PerValue<NodeId> producers_;  // for join_transposes()
 };
 
 }  // namespace

@@ -34,6 +34,8 @@ bool is_whole_view(const Node& node, const TensorSpec& input, const TensorSpec& 
   if (node.domain == "tenon") {
     // One position a channel: blocked and plain are the same bytes.
     if (!is_reorder(node) || input.shape.rank() < 3 || input.shape[1] % 8 != 0) return false;
+    const auto reorder = read_reorder(node);
+    if (!reorder.ok() || reorder->channels_last) return false;
     return std::all_of(input.shape.begin() + 2, input.shape.end(), [](int64_t dim) { return dim == 1; });
   }
   if (!node.domain.empty()) return false;

@@ -109,8 +109,8 @@ LayoutChoice choose_conv(const KernelNode& node) {
 LayoutChoice choose_kernel_layouts(const KernelNode& node) {
   if (node.inputs.empty() || node.outputs.empty()) return all_plain(node);
   if (is_reorder(*node.node)) {
-    const Result<Layout> to = read_reorder(*node.node);
-    const bool to_blocked = to.ok() && *to == Layout::kBlocked8;
+    const Result<ReorderDesc> reorder = read_reorder(*node.node);
+    const bool to_blocked = reorder.ok() && reorder->to == Layout::kBlocked8;
     return {{to_blocked ? Layout::kPlain : Layout::kBlocked8}, {to_blocked ? Layout::kBlocked8 : Layout::kPlain}};
   }
   if (is_conv(*node.node)) return choose_conv(node);

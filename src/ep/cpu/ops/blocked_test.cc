@@ -89,10 +89,36 @@ TEST(Reorder, GoesBothWays) {
     const std::vector<double> want(x.begin(), x.end());
     for (int threads : {1, 2}) {
       ConvNode to_blocked("Reorder", "tenon", 1), to_plain("Reorder", "tenon", 1);
+      to_blocked.node().set_string("to", "blocked8");
+      to_plain.node().set_string("to", "plain");
       to_blocked.input(shape, x, Layout::kPlain).output(shape, Layout::kBlocked8);
       to_plain.input(shape, x, Layout::kBlocked8).output(shape, Layout::kPlain);
       expect_close(to_blocked.run(threads)[0], want, 0);
       expect_close(to_plain.run(threads)[0], want, 0);
+    }
+  }
+}
+
+TEST(Reorder, GoesBothWaysWhereChannelsAreLast) {
+  std::mt19937 random(23);
+  for (const Shape& shape : {Shape{2, 13, 9, 11}, Shape{1, 24, 33, 40}, Shape{1, 3, 2, 2}, Shape{3, 800, 5}}) {
+    const auto x = uniform_floats(random, shape.element_count());
+    const int64_t channels = shape[1], pixels = shape.element_count() / shape[0] / channels;
+    std::vector<float> last(x.size());
+    for (int64_t n = 0; n < shape[0]; ++n)
+      for (int64_t c = 0; c < channels; ++c)
+        for (int64_t i = 0; i < pixels; ++i)
+          last[(n * pixels + i) * channels + c] = x[(n * channels + c) * pixels + i];
+    const Shape of_last{shape[0], pixels, channels};
+    for (int threads : {1, 2}) {
+      ConvNode to_blocked("Reorder", "tenon", 1), to_plain("Reorder", "tenon", 1);
+      to_blocked.node().set_string("to", "blocked8");
+      to_plain.node().set_string("to", "plain");
+      for (ConvNode* node : {&to_blocked, &to_plain}) node->node().set_int("channels_last", 1);
+      to_blocked.input(of_last, last, Layout::kPlain).output(shape, Layout::kBlocked8);
+      to_plain.input(shape, x, Layout::kBlocked8).output(of_last, Layout::kPlain);
+      expect_close(to_blocked.run(threads)[0], std::vector<double>(x.begin(), x.end()), 0);
+      expect_close(to_plain.run(threads)[0], std::vector<double>(last.begin(), last.end()), 0);
     }
   }
 }

@@ -380,5 +380,28 @@ TEST(Reference, ReorderPadsChannelsWithZerosAndComesBack) {
   EXPECT_EQ(back.result(), plain);
 }
 
+TEST(Reference, ReorderReadsAndWritesChannelsThatAreLast) {
+  const std::vector<float> last = {1, 3, 5, 2, 4, 6};
+  Reference there("Reorder", 1, "tenon");
+  there.node.set_string("to", "blocked8");
+  there.node.set_int("channels_last", 1);
+  there.input<float>({1, 2, 3}, last).output(DataType::kFloat, {1, 3, 1, 2}, Layout::kBlocked8);
+  ASSERT_TRUE(there.run().ok());
+  const std::vector<float> blocked = there.result();
+  EXPECT_THAT(blocked, ElementsAre(1, 3, 5, 0, 0, 0, 0, 0, 2, 4, 6, 0, 0, 0, 0, 0));
+  Reference back("Reorder", 1, "tenon");
+  back.node.set_string("to", "plain");
+  back.node.set_int("channels_last", 1);
+  back.input<float>({1, 3, 1, 2}, blocked).layout(0, Layout::kBlocked8).output(DataType::kFloat, {1, 2, 3});
+  ASSERT_TRUE(back.run().ok());
+  EXPECT_EQ(back.result(), last);
+
+  Reference other("Reorder", 1, "tenon");
+  other.node.set_string("to", "plain");
+  other.node.set_int("channels_last", 1);
+  other.input<float>({1, 3, 1, 2}, blocked).layout(0, Layout::kBlocked8).output(DataType::kFloat, {1, 3, 2});
+  expect_error(other.run(), StatusCode::kInvalidArgument, "[1,3,2] with its channels last is not [1,3,1,2]");
+}
+
 }  // namespace
 }  // namespace tenon::cpu::ref

@@ -20,6 +20,9 @@ struct BlockedTable {
   // Plain planes (`plane` floats apart, 1..8 `channels`) to one block and back.
   void (*to_blocked)(const float* x, int64_t plane, int channels, float* y, int64_t pixels);
   void (*to_plain)(const float* x, float* y, int64_t plane, int channels, int64_t pixels);
+  // The same with the channels of a pixel beside each other, `stride` floats from one pixel to the next.
+  void (*from_channels_last)(const float* x, int64_t stride, int channels, float* y, int64_t pixels);
+  void (*to_channels_last)(const float* x, float* y, int64_t stride, int channels, int64_t pixels);
   // Sum and maximum of each of the 8 channels over the pixels.
   void (*sum)(const float* x, int64_t pixels, float* y);
   void (*maximum)(const float* x, int64_t pixels, float* y);

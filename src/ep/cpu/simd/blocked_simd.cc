@@ -2,6 +2,7 @@
 
 #include "ep/cpu/simd/epilogue.h"
 #include "ep/cpu/simd/halves.h"
+#include "ep/cpu/simd/tail8.h"
 #include "ep/cpu/simd/transpose8.h"
 
 namespace tenon::cpu::TENON_ISA_NAMESPACE {
@@ -124,6 +125,20 @@ void to_plain(const float* x, float* y, int64_t plane, int channels, int64_t pix
     for (int c = 0; c < channels; ++c) y[c * plane + i] = x[i * 8 + c];
 }
 
+void from_channels_last(const float* x, int64_t stride, int channels, float* y, int64_t pixels) {
+  if (channels == 8)
+    for (int64_t i = 0; i < pixels; ++i) store8(y + i * 8, load8(x + i * stride));
+  else
+    for (int64_t i = 0; i < pixels; ++i) store8(y + i * 8, load_part8(x + i * stride, channels, 0.0f));
+}
+
+void to_channels_last(const float* x, float* y, int64_t stride, int channels, int64_t pixels) {
+  if (channels == 8)
+    for (int64_t i = 0; i < pixels; ++i) store8(y + i * stride, load8(x + i * 8));
+  else
+    for (int64_t i = 0; i < pixels; ++i) store_part8(y + i * stride, channels, load8(x + i * 8));
+}
+
 // Long sums are made of sums of 256 pixels: a single chain would lose digits on large maps.
 void sum(const float* x, int64_t pixels, float* y) {
   F8 total = zero8();
@@ -151,6 +166,6 @@ void maximum(const float* x, int64_t pixels, float* y) {
 }  // namespace
 
 extern const BlockedTable blocked_table;
-const BlockedTable blocked_table = {&activate, &binary, &to_blocked, &to_plain, &sum, &maximum};
+const BlockedTable blocked_table = {&activate, &binary, &to_blocked, &to_plain, &from_channels_last, &to_channels_last, &sum, &maximum};
 
 }  // namespace tenon::cpu::TENON_ISA_NAMESPACE

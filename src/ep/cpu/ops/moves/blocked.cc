@@ -3,6 +3,7 @@
 #include "ep/cpu/ops/blocked_rows.h"
 #include "ep/cpu/ops/conv/support.h"
 #include "ops/concat.h"
+#include "ops/reorder.h"
 #include "ops/split.h"
 
 namespace tenon::cpu {
@@ -17,36 +18,57 @@ int64_t spatial_size(const Shape& shape) {
 
 class Reorder final : public Kernel {
  public:
-  Reorder(const Shape& shape, bool to_plain)
-      : batch_(shape[0]), channels_(shape[1]), pixels_(spatial_size(shape)), to_plain_(to_plain) {}
+  Reorder(const Shape& blocked, const ReorderDesc& desc)
+      : batch_(blocked[0]), channels_(blocked[1]), pixels_(spatial_size(blocked)), desc_(desc) {}
 
   Status run(KernelContext& context) const override {
     const float* x = context.input<float>(0);
     float* y = context.output<float>(0);
-    constexpr int64_t kPixels = 1024;
-    const int64_t blocks = (channels_ + 7) / 8, chunks = (pixels_ + kPixels - 1) / kPixels;
-    context.pool->parallel_for(batch_ * blocks * chunks, grain_of(std::min(kPixels, pixels_) * 2),
-                               [&](int64_t begin, int64_t end) {
-                                 for (int64_t item = begin; item < end; ++item) {
-                                   const int64_t plane = item / chunks, first = item % chunks * kPixels;
-                                   const int64_t image = plane / blocks, channel = plane % blocks * 8;
-                                   const int64_t plain = (image * channels_ + channel) * pixels_ + first,
-                                                 blocked = (plane * pixels_ + first) * 8;
-                                   const int count = static_cast<int>(std::min<int64_t>(8, channels_ - channel));
-                                   const int64_t size = std::min(kPixels, pixels_ - first);
-                                   if (to_plain_)
-                                     blocked_table().to_plain(x + blocked, y + plain, pixels_, count, size);
-                                   else
-                                     blocked_table().to_blocked(x + plain, pixels_, count, y + blocked, size);
-                                 }
-                               });
+    // With the channels last all blocks of a chunk are taken one after another, from what the first brought to the
+    // cache.
+    constexpr int64_t kPixels = 1024, kFloats = 4096;
+    const int64_t blocks = (channels_ + 7) / 8;
+    const int64_t together = desc_.channels_last ? blocks : 1, groups = blocks / together;
+    const int64_t most = desc_.channels_last ? std::max<int64_t>(16, kFloats / (blocks * 8)) : kPixels;
+    const int64_t chunks = (pixels_ + most - 1) / most;
+    context.pool->parallel_for(
+        batch_ * groups * chunks, grain_of(std::min(most, pixels_) * together * 2), [&](int64_t begin, int64_t end) {
+          for (int64_t item = begin; item < end; ++item) {
+            const int64_t group = item / chunks, image = group / groups, first = item % chunks * most;
+            const int64_t size = std::min(most, pixels_ - first), block = group % groups * together;
+            for (int64_t i = block; i < block + together; ++i)
+              move_block(x, y, image, i, ((image * blocks + i) * pixels_ + first) * 8, first, size);
+          }
+        });
     return {};
   }
-  std::string_view name() const override { return to_plain_ ? "reorder_to_plain" : "reorder_to_blocked"; }
+  std::string_view name() const override {
+    if (desc_.channels_last) return desc_.to == Layout::kPlain ? "reorder_to_channels_last" : "reorder_channels_last";
+    return desc_.to == Layout::kPlain ? "reorder_to_plain" : "reorder_to_blocked";
+  }
 
  private:
+  void move_block(const float* x, float* y, int64_t image, int64_t block, int64_t blocked, int64_t first,
+                  int64_t size) const {
+    const int64_t channel = block * 8;
+    const int count = static_cast<int>(std::min<int64_t>(8, channels_ - channel));
+    if (desc_.channels_last) {
+      const int64_t plain = (image * pixels_ + first) * channels_ + channel;
+      if (desc_.to == Layout::kPlain)
+        blocked_table().to_channels_last(x + blocked, y + plain, channels_, count, size);
+      else
+        blocked_table().from_channels_last(x + plain, channels_, count, y + blocked, size);
+      return;
+    }
+    const int64_t plain = (image * channels_ + channel) * pixels_ + first;
+    if (desc_.to == Layout::kPlain)
+      blocked_table().to_plain(x + blocked, y + plain, pixels_, count, size);
+    else
+      blocked_table().to_blocked(x + plain, pixels_, count, y + blocked, size);
+  }
+
   int64_t batch_, channels_, pixels_;
-  bool to_plain_;
+  ReorderDesc desc_;
 };
 
 // Floats of one image of each part, and of the whole.
@@ -142,8 +164,9 @@ Status match_reorder(const KernelNode& node) {
 }
 
 Result<std::unique_ptr<Kernel>> create_reorder(const KernelNode& node) {
-  return std::unique_ptr<Kernel>(
-      std::make_unique<Reorder>(node.inputs[0].shape, node.outputs[0].layout == Layout::kPlain));
+  TENON_TRY_ASSIGN(const ReorderDesc desc, read_reorder(*node.node));
+  const TensorSpec& blocked = desc.to == Layout::kPlain ? node.inputs[0] : node.outputs[0];
+  return std::unique_ptr<Kernel>(std::make_unique<Reorder>(blocked.shape, desc));
 }
 
 Status match_blocked_concat(const KernelNode& node) {
