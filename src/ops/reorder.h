@@ -9,8 +9,8 @@ namespace tenon {
 bool is_reorder(const Node& node);
 struct ReorderDesc {
   Layout to = Layout::kPlain;
-  // The dimensions of the plain tensor are [batch, spatial..., channels], in any split of the spatial ones; those of the
-  // blocked one are [batch, channels, spatial...]. False: both have the blocked one's.
+  // The dimensions of the plain tensor are [batch, spatial..., channels], in any split of the spatial ones; those of
+  // the blocked one are [batch, channels, spatial...]. False: both have the blocked one's.
   bool channels_last = false;
 };
 // Errors: no layout stated, or an unknown one.

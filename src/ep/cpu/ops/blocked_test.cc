@@ -107,8 +107,7 @@ TEST(Reorder, GoesBothWaysWhereChannelsAreLast) {
     std::vector<float> last(x.size());
     for (int64_t n = 0; n < shape[0]; ++n)
       for (int64_t c = 0; c < channels; ++c)
-        for (int64_t i = 0; i < pixels; ++i)
-          last[(n * pixels + i) * channels + c] = x[(n * channels + c) * pixels + i];
+        for (int64_t i = 0; i < pixels; ++i) last[(n * pixels + i) * channels + c] = x[(n * channels + c) * pixels + i];
     const Shape of_last{shape[0], pixels, channels};
     for (int threads : {1, 2}) {
       ConvNode to_blocked("Reorder", "tenon", 1), to_plain("Reorder", "tenon", 1);

@@ -166,6 +166,7 @@ void maximum(const float* x, int64_t pixels, float* y) {
 }  // namespace
 
 extern const BlockedTable blocked_table;
-const BlockedTable blocked_table = {&activate, &binary, &to_blocked, &to_plain, &from_channels_last, &to_channels_last, &sum, &maximum};
+const BlockedTable blocked_table = {&activate,           &binary,           &to_blocked, &to_plain,
+                                    &from_channels_last, &to_channels_last, &sum,        &maximum};
 
 }  // namespace tenon::cpu::TENON_ISA_NAMESPACE
