@@ -56,6 +56,21 @@ ScaleRow scale_row_of(DataType x, DataType y) {
   });
 }
 
+// The sum of (x - mean) ^ power, of the first power or the second.
+template <typename T>
+double sum_row(const T* x, int64_t length, double mean, int power) {
+  if (power == 1) return sum_of(x, length, [&](double v) { return v - mean; });
+  return sum_of(x, length, [&](double v) { return (v - mean) * (v - mean); });
+}
+using SumRow = double (*)(const void* x, int64_t first, int64_t length, double mean, int power);
+SumRow sum_row_of(DataType x) {
+  return select(FloatTypes(), x, []<typename T>() -> SumRow {
+    return [](const void* from, int64_t first, int64_t length, double mean, int power) {
+      return sum_row(static_cast<const T*>(from) + first, length, mean, power);
+    };
+  });
+}
+
 template <typename T>
 double at(const void* x, int64_t i) {
   return static_cast<double>(static_cast<const T*>(x)[i]);
@@ -85,33 +100,25 @@ Status require_vector(const KernelNode& node, size_t input, int64_t length) {
 
 struct BatchPlan {
   std::array<Reader, 5> readers{};
+  SumRow sum = nullptr;
   Writer write_mean = nullptr, write_variance = nullptr;
   int64_t batch = 0, channels = 0, inner = 1;
   double epsilon = 0;
   bool training = false;
   double momentum = 0;
-
-  // body(element) for each element of a channel.
-  template <typename Body>
-  void each(int64_t channel, const Body& body) const {
-    for (int64_t n = 0; n < batch; ++n) {
-      const int64_t first = (n * channels + channel) * inner;
-      for (int64_t i = first; i < first + inner; ++i) body(i);
-    }
-  }
 };
 
 // The moments of a channel of X; the running ones move towards them.
 void train_channel(const BatchPlan& plan, KernelContext& context, int64_t c, double& mean, double& variance) {
   const auto count = static_cast<double>(plan.batch * plan.inner);
-  double sum = 0, squares = 0;
-  plan.each(c, [&](int64_t i) { sum += plan.readers[0](context.inputs[0], i); });
-  mean = sum / count;
-  plan.each(c, [&](int64_t i) {
-    const double d = plan.readers[0](context.inputs[0], i) - mean;
-    squares += d * d;
-  });
-  variance = squares / count;
+  const auto sum = [&](double from, int power) {
+    double total = 0;
+    for (int64_t n = 0; n < plan.batch; ++n)
+      total += plan.sum(context.inputs[0], (n * plan.channels + c) * plan.inner, plan.inner, from, power);
+    return total;
+  };
+  mean = sum(0, 1) / count;
+  variance = sum(mean, 2) / count;
   const auto move = [&](size_t input, double to, Writer write, size_t output) {
     if (context.output<void>(output) == nullptr) return;
     write(context.outputs[output], c,
@@ -167,6 +174,7 @@ Result<RefImpl> make_batch(RefNode& node) {
     TENON_TRY_ASSIGN(plan.readers[i], reader_of(node, i));
     if (i > 0) TENON_TRY(require_vector(node, i, plan.channels));
   }
+  plan.sum = sum_row_of(node.inputs[0].type);
   TENON_TRY(require_output(node, 0, x));
   for (size_t i = 1; i < node.outputs.size(); ++i) {
     if (!node.outputs[i].present()) continue;
@@ -196,12 +204,18 @@ Result<RefImpl> make_batch(RefNode& node) {
       scale(context.inputs[0], context.outputs[0], r * plan.inner, plan.inner, mean, factor,
             plan.readers[2](context.inputs[2], c));
     };
-    for (int64_t c = 0; plan.training && c < plan.channels; ++c) {
-      double mean = 0, variance = 0;
-      train_channel(plan, context, c, mean, variance);
-      for (int64_t n = 0; n < plan.batch; ++n) scale_one(n * plan.channels + c, mean, variance);
+    if (plan.training) {
+      context.pool->parallel_for(plan.channels, grain_of_rows(plan.batch * plan.inner),
+                                 [&](int64_t begin, int64_t end) {
+                                   for (int64_t c = begin; c < end; ++c) {
+                                     double mean = 0, variance = 0;
+                                     train_channel(plan, context, c, mean, variance);
+                                     for (int64_t n = 0; n < plan.batch; ++n)
+                                       scale_one(n * plan.channels + c, mean, variance);
+                                   }
+                                 });
+      return {};
     }
-    if (plan.training) return {};
     context.pool->parallel_for(plan.batch * plan.channels, grain_of_rows(plan.inner), [&](int64_t begin, int64_t end) {
       for (int64_t r = begin; r < end; ++r) {
         const int64_t c = r % plan.channels;
