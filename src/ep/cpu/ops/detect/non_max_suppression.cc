@@ -3,13 +3,14 @@
 #include <cmath>
 
 #include "ep/cpu/ops/reference_kernel.h"
+#include "ep/cpu/simd/boxes.h"
 #include "ops/order.h"
 
 namespace tenon::cpu::ref {
 
 namespace {
 
-// Corners and areas, one array each, so that a loop over boxes runs in vectors.
+// Corners and areas, one array each.
 struct Boxes {
   float *left, *top, *right, *bottom, *area;
 
@@ -20,6 +21,8 @@ struct Boxes {
         right(memory + 2 * length),
         bottom(memory + 3 * length),
         area(memory + 4 * length) {}
+  BoxLists lists() const { return {left, top, right, bottom, area}; }
+  Box box(int64_t i) const { return {left[i], top[i], right[i], bottom[i], area[i]}; }
   void copy(int64_t to, const Boxes& from, int64_t i) const {
     left[to] = from.left[i], top[to] = from.top[i], right[to] = from.right[i], bottom[to] = from.bottom[i];
     area[to] = from.area[i];
@@ -38,27 +41,6 @@ void read_boxes(const float* from, int64_t count, bool center_point, const Boxes
     }
     to.area[i] = (to.right[i] - to.left[i]) * (to.bottom[i] - to.top[i]);
   }
-}
-
-// True if one of the first `count` boxes of `kept` overlaps box `i` by more than `threshold`.
-bool overlaps(const Boxes& kept, int64_t count, const Boxes& boxes, int64_t i, float threshold) {
-  const float left = boxes.left[i], top = boxes.top[i], right = boxes.right[i], bottom = boxes.bottom[i],
-              area = boxes.area[i];
-  constexpr int64_t kStep = 32;
-  for (int64_t first = 0; first < count; first += kStep) {
-    const int64_t last = std::min(count, first + kStep);
-    int found = 0;
-    for (int64_t k = first; k < last; ++k) {
-      const float width = std::min(right, kept.right[k]) - std::max(left, kept.left[k]);
-      const float height = std::min(bottom, kept.bottom[k]) - std::max(top, kept.top[k]);
-      const float shared = width * height, all = area + kept.area[k] - shared;
-      // A box turned inside out overlaps nothing.
-      const bool counts = (width > 0) & (height > 0) & (area > 0) & (kept.area[k] > 0) & (all > 0);
-      found |= static_cast<int>(counts & (shared / all > threshold));
-    }
-    if (found != 0) return true;
-  }
-  return false;
 }
 
 struct Settings {
@@ -88,7 +70,7 @@ int64_t choose(const Settings& settings, const float* scores, const Boxes& boxes
   while (candidates > 0 && chosen < settings.most) {
     std::pop_heap(order, order + candidates, worse);
     const int32_t box = order[--candidates];
-    if (overlaps(kept, chosen, boxes, box, settings.overlap)) continue;
+    if (boxes_table().overlaps(kept.lists(), chosen, boxes.box(box), settings.overlap)) continue;
     kept.copy(chosen, boxes, box);
     order[count - 1 - chosen++] = box;
   }

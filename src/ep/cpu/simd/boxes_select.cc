@@ -1,0 +1,4 @@
+#include "ep/cpu/simd/boxes.h"
+#include "ep/cpu/simd/isa.h"
+
+TENON_SIMD_SELECT(BoxesTable, boxes_table)
