@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/checked.h"
-#include "ep/cpu/ops/conv/support.h"
+#include "ep/cpu/ops/kernel_support.h"
 #include "ep/cpu/ops/moves/copy.h"
 #include "ep/cpu/ops/narrow/operands.h"
 #include "ep/cpu/ops/vector_kernel.h"

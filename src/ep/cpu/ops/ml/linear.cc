@@ -6,7 +6,7 @@
 #include <optional>
 #include <utility>
 
-#include "ep/cpu/ops/conv/support.h"
+#include "ep/cpu/ops/kernel_support.h"
 #include "ep/cpu/ops/ml/features.h"
 #include "ep/cpu/ops/ml/scores.h"
 #include "ep/cpu/ops/sequence/objects.h"

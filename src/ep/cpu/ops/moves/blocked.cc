@@ -1,7 +1,7 @@
 // Reorder between layouts; Concat and Split along channels on the blocked layout, where whole blocks move.
 #include "ep/cpu/simd/blocked.h"
 #include "ep/cpu/ops/blocked_rows.h"
-#include "ep/cpu/ops/conv/support.h"
+#include "ep/cpu/ops/kernel_support.h"
 #include "ops/concat.h"
 #include "ops/reorder.h"
 #include "ops/split.h"

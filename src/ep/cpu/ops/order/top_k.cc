@@ -5,8 +5,8 @@
 #include <array>
 #include <cstring>
 
-#include "ep/cpu/ops/conv/support.h"
 #include "ep/cpu/ops/gather/indices.h"
+#include "ep/cpu/ops/kernel_support.h"
 #include "ep/cpu/ops/loops.h"
 #include "ep/cpu/ops/moves/copy.h"
 #include "ep/cpu/ops/order/keys.h"

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "ep/cpu/ops/conv/support.h"
+#include "ep/cpu/ops/kernel_support.h"
 #include "ep/cpu/ops/narrow/operands.h"
 #include "ep/cpu/ops/pool/inside.h"
 #include "ep/cpu/ops/pool/rows.h"

@@ -5,7 +5,7 @@
 
 #include "base/checked.h"
 #include "ep/api/input_shapes.h"
-#include "ep/cpu/ops/conv/support.h"
+#include "ep/cpu/ops/kernel_support.h"
 #include "ep/cpu/ops/vector_kernel.h"
 #include "ep/cpu/simd/gemm.h"
 #include "ep/cpu/simd/nbits.h"

@@ -1,5 +1,5 @@
 // tenon.QuantizedSoftmax: bytes to bytes, row by row through float32 numbers that stay in L1.
-#include "ep/cpu/ops/conv/support.h"
+#include "ep/cpu/ops/kernel_support.h"
 #include "ep/cpu/ops/quantize/rows.h"
 #include "ep/cpu/ops/quantize/step.h"
 #include "ep/cpu/ops/vector_kernel.h"

@@ -2,7 +2,7 @@
 // as there, so that both give the same bytes.
 #include <algorithm>
 
-#include "ep/cpu/ops/conv/support.h"
+#include "ep/cpu/ops/kernel_support.h"
 #include "ep/cpu/ops/resize/grid.h"
 #include "ep/cpu/ops/resize/rows.h"
 

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "ep/cpu/ops/conv/support.h"
+#include "ep/cpu/ops/kernel_support.h"
 #include "ep/cpu/ops/resize/grid.h"
 #include "ep/cpu/ops/resize/rows.h"
 #include "ep/cpu/simd/lines.h"

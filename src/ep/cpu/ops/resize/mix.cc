@@ -6,7 +6,7 @@
 #include <array>
 
 #include "base/checked.h"
-#include "ep/cpu/ops/conv/support.h"
+#include "ep/cpu/ops/kernel_support.h"
 #include "ep/cpu/ops/resize/grid.h"
 #include "ep/cpu/ops/resize/rows.h"
 #include "ep/cpu/simd/resize.h"
