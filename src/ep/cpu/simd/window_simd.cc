@@ -171,6 +171,22 @@ TENON_INLINE void add_taps(const WindowRun& run, const float* x, int64_t x_line,
   }
 }
 
+// Stores sums of `pixels` pixels `at` floats behind the first output.
+void finish_line(const WindowRun& run, int64_t at, const float* sums, int64_t pixels) {
+  const FW low = splat<FW>(run.low), high = splat<FW>(run.high);
+  const auto* const before = run.residual_before == nullptr ? nullptr : run.residual_before + at;
+  const auto* const after = run.residual_after == nullptr ? nullptr : run.residual_after + at;
+  for (int64_t i = 0; i < pixels; i += 2) {
+    // The last pixel may have none beside it.
+    const int64_t floats = std::min<int64_t>(2, pixels - i) * 8;
+    FW v = load_wide(sums + i * 8);
+    if (before != nullptr) v = v + load_part_wide(before + i * 8, floats, 0.0f);
+    v = min8(high, max8(low, v));
+    if (after != nullptr) v = v + load_part_wide(after + i * 8, floats, 0.0f);
+    store_part_wide(run.y + at + i * 8, floats, v);
+  }
+}
+
 // R pairs of pixels from pixel `first` on, of which the last may be one pixel, in two lines from `line` on; a single
 // line is computed twice.
 template <int R>
@@ -190,26 +206,13 @@ void lines_tile(const WindowRun& run, int64_t line, int64_t first) {
     add_taps<R, 5>(run, x, x_line, w, sum);
   else if (left > 0)
     add_taps<R, 3>(run, x, x_line, w, sum);
+  alignas(64) float sums[kLines][2 * R * 8];
 #pragma GCC unroll 2
-  for (int l = 0; l < kLines; ++l) {
-    const int64_t at = line * run.y_line + l * y_line;
-    WindowRun one = run;
-    one.y += at;
-    if (run.residual_before != nullptr) one.residual_before += at;
-    if (run.residual_after != nullptr) one.residual_after += at;
-    if (first + 2 * R <= run.pixels) {
-      finish<R, FW>(one, first, sum[l]);
-      continue;
-    }
-    F8 last[1] = {low8(sum[l][R - 1])};
-    finish<1, F8>(one, run.pixels - 1, last);
-    if constexpr (R > 1) {
-      FW before[R - 1];
+  for (int l = 0; l < kLines; ++l)
 #pragma GCC unroll 12
-      for (int i = 0; i < R - 1; ++i) before[i] = sum[l][i];
-      finish<R - 1, FW>(one, first, before);
-    }
-  }
+    for (int i = 0; i < R; ++i) store8(sums[l] + i * kWide, sum[l][i]);
+  const int64_t pixels = std::min<int64_t>(2 * R, run.pixels - first);
+  for (int l = 0; l < kLines; ++l) finish_line(run, line * run.y_line + l * y_line + first * 8, sums[l], pixels);
 }
 
 // Tiles of R pairs of two lines, of which the last ones begin earlier where they would not fit.
