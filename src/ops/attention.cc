@@ -53,9 +53,20 @@ Result<Dims> attention_dims(const Node& node, const InputDims& inputs, int64_t h
     return y;
   }
   const Dims &k = *inputs.find(1), &v = *inputs.find(2);
-  TENON_INVALID_IF(q.size() != 3 || k.size() != 3 || v.size() != 3,
-                   "Attention takes Q, K and V of 3 dimensions, not {}, {} and {}.", text(q), text(k), text(v));
+  TENON_INVALID_IF((q.size() != 3 && q.size() != 4) || k.size() != q.size() || v.size() != q.size(),
+                   "Attention takes Q, K and V of 3 dimensions, or of 4, not {}, {} and {}.", text(q), text(k),
+                   text(v));
   using infer::certainly_differ;
+  if (q.size() == 4) {
+    const Dim count = infer::number(heads);
+    for (const Dims* input : {&q, &k, &v})
+      TENON_INVALID_IF(certainly_differ((*input)[1], count) || certainly_differ((*input)[0], q[0]),
+                       "Q {}, K {} and V {} do not have {} heads of one batch.", text(q), text(k), text(v), heads);
+    TENON_INVALID_IF(certainly_differ(k[2], v[2]) || certainly_differ(q[3], k[3]),
+                     "Q {}, K {} and V {} do not fit together.", text(q), text(k), text(v));
+    TENON_TRY(check_mask(inputs.find(3), {q[0], count, q[2], k[2]}));
+    return Dims{q[0], count, q[2], v[3]};
+  }
   TENON_INVALID_IF(certainly_differ(q[0], k[0]) || certainly_differ(q[0], v[0]) || certainly_differ(k[1], v[1]) ||
                        certainly_differ(q[2], k[2]),
                    "Q {}, K {} and V {} do not fit together.", text(q), text(k), text(v));
@@ -64,6 +75,32 @@ Result<Dims> attention_dims(const Node& node, const InputDims& inputs, int64_t h
                      text(*input), heads);
   TENON_TRY(check_mask(inputs.find(3), {q[0], infer::number(heads), q[1], k[1]}));
   return Dims{q[0], q[1], v[2]};
+}
+
+// Q [B,H,T,D], K [B,H,S,D] and V [B,H,S,E].
+void read_heads_first(const InputShapes& shapes, AttentionDesc& desc) {
+  const Shape &q = *shapes.find(0), &k = *shapes.find(1), &v = *shapes.find(2);
+  desc.queries = q[2];
+  desc.keys = k[2];
+  desc.depth = q[3];
+  desc.value_depth = v[3];
+  const auto strides = [](const Shape& shape) {
+    return HeadStrides{shape[1] * shape[2] * shape[3], shape[2] * shape[3], shape[3]};
+  };
+  desc.q_at = strides(q), desc.k_at = strides(k), desc.v_at = strides(v), desc.y_at = strides(desc.y);
+}
+
+// Of which dimensions of 1, and those that are left out, repeat.
+void read_mask(const InputShapes& shapes, size_t input, AttentionDesc& desc) {
+  desc.mask_keys = desc.keys;
+  const Shape* const mask = shapes.find(input);
+  if (mask == nullptr) return;
+  desc.mask = input;
+  int64_t stride = 1;
+  for (int i = mask->rank() - 1; i >= 0; --i) {
+    if ((*mask)[i] != 1) desc.mask_strides[4 - mask->rank() + i] = stride;
+    stride *= (*mask)[i];
+  }
 }
 
 }  // namespace
@@ -82,9 +119,14 @@ Result<AttentionDesc> read_attention(const Node& node, const InputShapes& shapes
   TENON_TRY_ASSIGN(const Dims y, attention_dims(node, infer::input_dims(shapes), desc.heads));
   desc.y = infer::to_shape(y);
   desc.batch = desc.y[0];
+  const Shape& q = *shapes.find(0);
+  if (q.rank() == 4) {
+    read_heads_first(shapes, desc);
+    read_mask(shapes, 3, desc);
+    return desc;
+  }
   desc.queries = desc.y[1];
   desc.value_depth = desc.y[2] / desc.heads;
-  const Shape& q = *shapes.find(0);
   if (packed) {
     desc.k = desc.v = 0;
     desc.keys = desc.queries;
@@ -105,16 +147,7 @@ Result<AttentionDesc> read_attention(const Node& node, const InputShapes& shapes
   desc.v_at = {v_row * desc.keys, desc.value_depth, v_row};
   if (packed && packed_depth(node)) desc.q_at.head = desc.k_at.head = desc.v_at.head = q[2] / desc.heads;
   desc.y_at = {desc.y[2] * desc.queries, desc.value_depth, desc.y[2]};
-  desc.mask_keys = desc.keys;
-  const size_t mask_input = packed ? 1 : 3;
-  if (const Shape* mask = shapes.find(mask_input)) {
-    desc.mask = mask_input;
-    int64_t stride = 1;
-    for (int i = mask->rank() - 1; i >= 0; --i) {
-      if ((*mask)[i] != 1) desc.mask_strides[4 - mask->rank() + i] = stride;
-      stride *= (*mask)[i];
-    }
-  }
+  read_mask(shapes, packed ? 1 : 3, desc);
   return desc;
 }
 
@@ -131,7 +164,7 @@ Status infer_attention(Context& c) {
   c.set_type(0, c.type(0));
   TENON_TRY_ASSIGN(const int64_t heads, read_heads(c.node()));
   for (size_t i = 0; i < (is_packed(c.node()) ? 1 : 3); ++i) {
-    TENON_TRY(c.require_rank(i, 3, "Q, K or V"));
+    if (is_packed(c.node())) TENON_TRY(c.require_rank(i, 3, "QKV"));
     if (!c.ranked(i)) return {};
   }
   TENON_TRY_ASSIGN(Dims y, attention_dims(c.node(), input_dims(c), heads));

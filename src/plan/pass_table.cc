@@ -59,6 +59,7 @@ constexpr Pass kPasses[] = {
     {"one_hot_lookup", PassPhase::kPlan, &pass_one_hot_lookup},
     {"join_constant_adds", PassPhase::kPlan, &pass_join_constant_adds},
     {"attention", PassPhase::kPlan, &pass_attention},
+    {"attention_heads", PassPhase::kPlan, &pass_attention_heads},
     {"moment_norms", PassPhase::kPlan, &pass_moment_norms},
     {"transpose_before_unsqueeze", PassPhase::kPlan, &pass_transpose_before_unsqueeze},
     {"scale_shortcuts", PassPhase::kPlan, &pass_scale_shortcuts},

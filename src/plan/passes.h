@@ -60,6 +60,7 @@ bool hoist_factors(Rewriter& rewriter, NodeId here, bool of_weights);
 // pass_attention.cc
 Status pass_pack_qkv(Graph& graph, const PassOptions& options);
 Status pass_attention(Graph& graph, const PassOptions& options);
+Status pass_attention_heads(Graph& graph, const PassOptions& options);  // pass_attention_heads.cc
 // pass_lookup.cc
 Status pass_one_hot_lookup(Graph& graph, const PassOptions& options);
 

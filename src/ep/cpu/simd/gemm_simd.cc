@@ -264,9 +264,12 @@ void run_few_columns(const GemmTask& task) {
         hn::StoreU(hn::MulAdd(x[i][v], alpha, hn::LoadU(d, added[0] + v * R::kLanes)), d, place(i) + v * R::kLanes);
   };
   int64_t m = 0;
-  for (; (m + kRows - 1) * task.n + kColumns <= task.m * task.n; m += kRows) {
-    rows(task.a + m * task.lda, std::integral_constant<int, kRows>(), [&](int i) { return task.c + (m + i) * task.n; });
-  }
+  const auto whole = [&](auto count) {
+    for (; (m + count() - 1) * task.n + kColumns <= task.m * task.n; m += count())
+      rows(task.a + m * task.lda, count, [&](int i) { return task.c + (m + i) * task.n; });
+  };
+  whole(std::integral_constant<int, kRows>());
+  whole(std::integral_constant<int, kRows / 2>());
   for (; m < task.m; ++m) {
     rows(task.a + m * task.lda, std::integral_constant<int, 1>(), [&](int) { return added[1]; });
     for (int64_t j = 0; j < task.n; ++j) task.c[m * task.n + j] = added[1][j];
@@ -328,7 +331,11 @@ void run_shallow(const GemmTask& whole, FinishTile finish) {
 void run(const GemmTask& task) {
   const FinishTile finish = choose_finish(task);
   if (task.b != nullptr && task.plain_b == nullptr && task.residual != task.c) {
-    if (task.ldc == task.n && (task.n <= 8 || (task.n <= kGemmPanel && task.k <= 4 * kShallow))) {
+    // Rows that come singly would wait for each product.
+    constexpr int64_t kTogether = 8;
+    const bool few = task.n <= 8 ? task.m >= kTogether || task.k <= 4 * kShallow
+                                 : task.n <= kGemmPanel && task.k <= 4 * kShallow;
+    if (task.ldc == task.n && few) {
       task.n <= 4 ? run_few_columns<4>(task) : task.n <= 8 ? run_few_columns<8>(task) : run_few_columns<16>(task);
       if (finish) finish(task.c, task.ldc, task.residual, task.ldr, task.m, task.n, task.epilogue);
       return;

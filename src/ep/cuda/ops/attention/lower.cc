@@ -22,12 +22,12 @@ Status lower_attention(Lowering& to, const Node& node) {
   params.value_size = narrow(desc.value_depth);
   params.q_head = desc.q_at.head, params.k_head = desc.k_at.head, params.v_head = desc.v_at.head;
   params.y_head = desc.y_at.head;
-  params.q_row = desc.q_at.row, params.k_row = desc.k_at.row, params.v_row = desc.v_at.row, params.y_row = y[2];
+  params.q_row = desc.q_at.row, params.k_row = desc.k_at.row, params.v_row = desc.v_at.row,
+  params.y_row = desc.y_at.row;
   AttentionOp::Tensors tensors;
   TENON_TRY_ASSIGN(tensors.q, to.plain(node.inputs[desc.q]));
   // K or V, which may lie in the rows of Q.
   const auto operand = [&](size_t input, int64_t offset, int64_t& row, int64_t& batch) -> Result<TensorId> {
-    batch = row * params.keys;
     if (input == desc.q)
       return to.program().add_view(tensors.q, type, y, DeviceLayout::kPlain, offset * data_type_size(type));
     const ValueId id = node.inputs[input];
@@ -38,10 +38,11 @@ Status lower_attention(Lowering& to, const Node& node) {
     return to.program().add_view(part->from, type, to.value(id).shape(), DeviceLayout::kPlain,
                                  part->offset * data_type_size(type));
   };
+  params.k_batch = desc.k_at.batch, params.v_batch = desc.v_at.batch;
   TENON_TRY_ASSIGN(tensors.k, operand(desc.k, desc.k_offset, params.k_row, params.k_batch));
   TENON_TRY_ASSIGN(tensors.v, operand(desc.v, desc.v_offset, params.v_row, params.v_batch));
-  params.q_batch = params.q_row * params.queries;
-  params.y_batch = params.y_row * params.queries;
+  params.q_batch = desc.q_at.batch;
+  params.y_batch = desc.y_at.batch;
   if (desc.mask != kNoInput) {
     TENON_TRY_ASSIGN(tensors.mask, to.plain(node.inputs[desc.mask]));
     params.mask_batch = desc.mask_strides[0];
@@ -52,7 +53,7 @@ Status lower_attention(Lowering& to, const Node& node) {
   // A weighted mean of V's rows is not larger than they are.
   Lowering::SplitTensor split;
   if (const Lowering::Bound* v = to.bound(node.inputs[desc.v]);
-      v != nullptr && type == DataType::kFloat && y[2] % 8 == 0) {
+      v != nullptr && type == DataType::kFloat && y.rank() == 3 && y[2] % 8 == 0) {
     TENON_TRY_ASSIGN(
         split, to.make_split_tensor(node.outputs[0], {v->largest, v->largest * std::sqrt(static_cast<double>(y[2]))}));
     tensors.y_parts = split.tensor;
@@ -63,7 +64,7 @@ Status lower_attention(Lowering& to, const Node& node) {
     TENON_TRY_ASSIGN(tensors.y, to.make(node.outputs[0]));
   }
   if (y.element_count() == 0) return Status();
-  TENON_TRY(check_sizes(to, node, {y[0], y[1], desc.keys, y[2], desc.q_at.row}));
+  TENON_TRY(check_sizes(to, node, {y[0], y[1], desc.queries, desc.keys, y[2], desc.q_at.row, desc.y_at.row}));
   to.program().add_op(std::make_unique<AttentionOp>(node.name, type, params, tensors));
   return Status();
 }
