@@ -41,6 +41,21 @@ TEST(Attention, HeadsLieSideBySide) {
   EXPECT_EQ(desc->y, (Shape{3, 4, 6}));
 }
 
+TEST(Attention, HeadsMayComeBeforePositions) {
+  const Result<AttentionDesc> desc = read_attention(
+      make("Attention", 2), shapes({Shape{3, 2, 4, 5}, Shape{3, 2, 7, 5}, Shape{3, 2, 7, 6}, Shape{2, 1, 7}}));
+  ASSERT_TRUE(desc.ok());
+  EXPECT_EQ(desc->queries, 4);
+  EXPECT_EQ(desc->keys, 7);
+  EXPECT_EQ(desc->depth, 5);
+  EXPECT_EQ(desc->value_depth, 6);
+  EXPECT_EQ(desc->k_at.batch, 70);
+  EXPECT_EQ(desc->v_at.head, 42);
+  EXPECT_EQ(desc->q_at.row, 5);
+  EXPECT_THAT(desc->mask_strides, ElementsAre(0, 7, 0, 1));
+  EXPECT_EQ(desc->y, (Shape{3, 2, 4, 6}));
+}
+
 TEST(Attention, PackedOperandsAreThirdsOfARow) {
   const Result<AttentionDesc> desc =
       read_attention(make("PackedAttention", 2), shapes({Shape{3, 4, 30}, Shape{3, 1, 1, 4}}));
@@ -64,6 +79,10 @@ TEST(Attention, RefusesWhatDoesNotFit) {
   EXPECT_THAT(message(make("Attention", 2), {q, q}), HasSubstr("lacks input 2"));
   EXPECT_THAT(message(make("Attention", 2), {q, q, Shape{1, 5, 10}}), HasSubstr("do not fit together"));
   EXPECT_THAT(message(make("Attention", 2), {q, q, q, Shape{3, 4}}), HasSubstr("does not broadcast"));
+  const Shape heads{1, 2, 4, 5};
+  EXPECT_THAT(message(make("Attention", 3), {heads, heads, heads}), HasSubstr("do not have 3 heads"));
+  EXPECT_THAT(message(make("Attention", 2), {heads, Shape{1, 2, 4, 6}, heads}), HasSubstr("do not fit together"));
+  EXPECT_THAT(message(make("Attention", 2), {heads, heads, Shape{1, 2, 4, 5, 1}}), HasSubstr("3 dimensions, or of 4"));
   Node node = make("Attention", 2);
   std::erase_if(node.attributes, [](const Attribute& attribute) { return attribute.name == "scale"; });
   EXPECT_THAT(message(node, {q, q, q}), HasSubstr("\"scale\""));

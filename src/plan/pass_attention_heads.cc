@@ -17,6 +17,8 @@ namespace {
 
 // Heads with more elements are channels whose attention is over positions; products take them as well.
 constexpr int64_t kMostDepth = 512;
+// Of fewer scores the three operators take less time than keys and values that are packed for each head.
+constexpr int64_t kFewScores = 96 * 96;
 
 struct Pattern {
   ValueId q = kNoValue;
@@ -217,6 +219,8 @@ Status pass_attention_heads(Graph& graph, const PassOptions&) {
     const std::optional<Pattern> pattern = match_pattern(rewriter, rewriter.node(i));
     const std::optional<Sizes> sizes = pattern ? sizes_of(rewriter, *pattern) : std::nullopt;
     if (!sizes || !known_floats(rewriter, rewriter.node(i).outputs[0])) continue;
+    const bool is_bare = pattern->mask == kNoValue && pattern->factor == kNoValue && !pattern->y_turned;
+    if (is_bare && sizes->queries * sizes->keys < kFewScores) continue;
     std::optional<Shape> mask, factor;
     if (pattern->mask != kNoValue && !(mask = folded_shape(rewriter, pattern->mask, *sizes))) continue;
     if (pattern->factor != kNoValue) {

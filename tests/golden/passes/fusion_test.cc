@@ -401,6 +401,49 @@ TEST(Fusion, AttentionOverPartsOfAnotherProduct) {
   expect_golden("attention_parts", m, 7);
 }
 
+// Heads that were rotated, or scaled, with keys as they are or turned; of windows, by three dimensions.
+TEST(Fusion, AttentionOfHeadsFromAnywhere) {
+  GraphMaker m;
+  const auto turned = [&](ValueId v, std::vector<int64_t> perm) {
+    const ValueId y = m.node("Transpose", {v});
+    m.set("perm", std::move(perm));
+    return y;
+  };
+  const auto weights = [&](ValueId scores) {
+    const ValueId y = m.node("Softmax", {scores});
+    m.set("axis", int64_t{-1});
+    return y;
+  };
+  const ValueId q = m.node("Sin", {m.input("q", {"B", "3", "T", "4"})});
+  const ValueId k = m.input("k", {"B", "3", "S", "4"}), v = m.input("v", {"B", "3", "S", "5"});
+  const ValueId mask = m.input("mask", {"B", "1", "1", "S"});
+  ValueId scores = m.node("MatMul", {q, turned(k, {0, 1, 3, 2})});
+  scores = m.node("Mul", {scores, m.weights("each_head", {3, 1, 1})});
+  m.output(m.node("MatMul", {weights(m.node("Add", {mask, scores})), v}));
+  // The batch and heads are one dimension.
+  const ValueId flat = m.input("flat", {"6", "T", "4"});
+  scores = m.node("MatMul", {flat, m.input("turned_keys", {"6", "4", "S"})});
+  scores = m.node("Add", {m.node("Mul", {scores, m.number(0.5F)}), m.input("bias", {"6", "1", "S"})});
+  m.output(m.node("MatMul", {weights(scores), m.input("w", {"6", "S", "5"})}));
+  expect_golden("attention_heads", m, 7);
+}
+
+// Channels before positions: values times the turned probabilities.
+TEST(Fusion, AttentionOfChannelsFirst) {
+  GraphMaker m;
+  const ValueId q = m.input("q", {"2", "3", "4", "T"}), k = m.input("k", {"2", "3", "4", "T"});
+  const ValueId v = m.input("v", {"2", "3", "5", "T"});
+  const auto turned = [&](ValueId x) {
+    const ValueId y = m.node("Transpose", {x});
+    m.set("perm", {0, 1, 3, 2});
+    return y;
+  };
+  const ValueId weights = m.node("Softmax", {m.node("MatMul", {turned(q), k})});
+  m.set("axis", int64_t{-1});
+  m.output(m.node("Reshape", {m.node("MatMul", {v, turned(weights)}), m.ints({2, 15, -1})}));
+  expect_golden("attention_channels", m, 6);
+}
+
 TEST(Fusion, AttentionWhoseMaskedQueriesGiveZeros) {
   GraphMaker m;
   const ValueId x = m.input("x", {"B", "T", "12"}), mask = m.input("mask", {"B", "1", "T", "T"});

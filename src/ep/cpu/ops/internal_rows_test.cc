@@ -145,6 +145,14 @@ std::vector<Example> others() {
     example.node.set_float("scale", 0.5f);
     examples.push_back(std::move(example));
   }
+  for (const Operand& mask : {kNone, Operand{{1, 6}}, Operand{{3, 4, 1}}, Operand{{2, 3, 4, 6}}}) {
+    Example example{.name = "attention of heads", .node = internal("Attention")};
+    example.inputs = {{{2, 3, 4, 8}}, {{2, 3, 6, 8}}, {{2, 3, 6, 5}}, mask};
+    example.outputs = {{2, 3, 4, 5}};
+    example.node.set_int("num_heads", 3);
+    example.node.set_float("scale", 0.5f);
+    examples.push_back(std::move(example));
+  }
   for (const Operand& mask : {kNone, Operand{{2, 1, 1, 6}}}) {
     Example example{.name = "packed attention", .node = internal("PackedAttention")};
     example.inputs = {{{2, 6, 24}}, mask};
