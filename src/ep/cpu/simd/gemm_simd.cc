@@ -333,8 +333,8 @@ void run(const GemmTask& task) {
   if (task.b != nullptr && task.plain_b == nullptr && task.residual != task.c) {
     // Rows that come singly would wait for each product.
     constexpr int64_t kTogether = 8;
-    const bool few = task.n <= 8 ? task.m >= kTogether || task.k <= 4 * kShallow
-                                 : task.n <= kGemmPanel && task.k <= 4 * kShallow;
+    const bool few =
+        task.n <= 8 ? task.m >= kTogether || task.k <= 4 * kShallow : task.n <= kGemmPanel && task.k <= 4 * kShallow;
     if (task.ldc == task.n && few) {
       task.n <= 4 ? run_few_columns<4>(task) : task.n <= 8 ? run_few_columns<8>(task) : run_few_columns<16>(task);
       if (finish) finish(task.c, task.ldc, task.residual, task.ldr, task.m, task.n, task.epilogue);
