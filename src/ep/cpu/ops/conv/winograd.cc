@@ -1,5 +1,6 @@
 // Convolution with stride 1 by Winograd. 3x3 windows as F(4x4, 3x3): 36 products of [tiles x channels] by [channels x
-// outputs] instead of 144, at 1e-6 of the output's maximum; or as F(2x2, 3x3): 16 instead of 36.
+// outputs] instead of 144, at 1e-6 of the output's maximum; or as F(2x2, 3x3): 16 instead of 36. Of volumes each slice
+// of the output is an image, whose channels are those of all the slices that its window reaches.
 #include "ep/cpu/simd/winograd.h"
 #include "ep/cpu/ops/blocked_rows.h"
 #include "ep/cpu/ops/conv/support.h"
@@ -27,15 +28,17 @@ constexpr int64_t kTogetherBytes = 4 * 1024 * 1024;
 int64_t tiles_cost(const ConvShape& shape, int64_t side) {
   constexpr int64_t kTransform = 8;  // of one vector of a tile's inputs or sums
   const int64_t positions = (side + 2) * (side + 2);
-  const int64_t tiles = shape.batch * ((shape.h.out + side - 1) / side) * ((shape.w.out + side - 1) / side);
-  const int64_t weights = positions * shape.channels * shape.out_blocks();
+  const int64_t images = shape.batch * shape.d.out;
+  const int64_t tiles = images * ((shape.h.out + side - 1) / side) * ((shape.w.out + side - 1) / side);
+  const int64_t weights = positions * shape.d.kernel * shape.channels * shape.out_blocks();
   return weights * std::max(tiles, conv_table().far_products) +
-         tiles * positions * (shape.in_blocks() + shape.out_blocks()) * kTransform;
+         tiles * positions * (shape.d.kernel * shape.in_blocks() + shape.out_blocks()) * kTransform;
 }
 
 // The same without tiles.
 int64_t direct_cost(const ConvShape& shape) {
-  const int64_t weights = shape.h.kernel * shape.w.kernel * shape.channels * shape.out_blocks();
+  const int64_t taps = shape.d.kernel * shape.h.kernel * shape.w.kernel;
+  const int64_t weights = taps * shape.channels * shape.out_blocks();
   return weights * std::max(shape.batch * shape.out_pixels(), conv_table().far_products);
 }
 
@@ -52,7 +55,7 @@ class WinogradConv final : public Kernel {
     return input == 3 && residual_.may_be_output() && (clamps_ || !epilogue_.residual_after);
   }
   bool reads(size_t input) const override { return input != 1; }
-  std::string_view name() const override { return line_ ? "conv_line_winograd" : "conv3x3_winograd"; }
+  std::string_view name() const override { return name_; }
 
  private:
   struct Images {
@@ -62,9 +65,9 @@ class WinogradConv final : public Kernel {
     float* y;
     int64_t x_image, y_image;  // floats of one
   };
-  // Tiles of one image: the first of them, and its place in a block.
+  // Tiles of one image, which of a batch of volumes is a slice: the first of them, and its place in a block.
   struct Part {
-    int64_t image, first, count, place;
+    int64_t batch, slice, first, count, place;
   };
   // Calls body for the images that the tiles [first, first + count) belong to.
   template <typename Body>
@@ -72,7 +75,7 @@ class WinogradConv final : public Kernel {
     for (int64_t place = 0; place < count;) {
       const int64_t image = (first + place) / image_tiles_, begin = (first + place) % image_tiles_;
       const int64_t part = std::min(count - place, image_tiles_ - begin);
-      body(Part{image, begin, part, place});
+      body(Part{image / shape_.d.out, image % shape_.d.out, begin, part, place});
       place += part;
     }
   }
@@ -86,11 +89,13 @@ class WinogradConv final : public Kernel {
 
   ConvShape shape_;
   Epilogue epilogue_;
-  bool line_ = false;   // one dimension, 3 to 5 taps
-  bool clamps_ = true;  // the activation is done in registers
+  std::string name_;
+  int64_t in_blocks_ = 0;  // of all slices that an output is made of
+  bool line_ = false;      // one dimension, 3 to 5 taps
+  bool clamps_ = true;     // the activation is done in registers
   int64_t positions_ = kWinogradLinePositions;
   int64_t tile_outputs_ = 4;              // along each axis
-  std::shared_ptr<const float> weights_;  // [position][output tile][channel][width * 8]
+  std::shared_ptr<const float> weights_;  // [position][output tile][slice][channel][width * 8]
   ConvBias bias_;
   ConvResidual residual_;
   std::vector<OutputTile> tiles_;
@@ -107,11 +112,14 @@ class WinogradConv final : public Kernel {
 
 Result<std::unique_ptr<Kernel>> WinogradConv::create(const KernelNode& node) {
   auto kernel = std::make_unique<WinogradConv>();
-  TENON_TRY_ASSIGN(kernel->shape_, conv_shape(node));
+  TENON_TRY_ASSIGN(kernel->shape_, conv_shape(node, 3));
   TENON_TRY_ASSIGN(kernel->epilogue_, read_epilogue(*node.node));
   const ConvShape& shape = kernel->shape_;
   kernel->clamps_ = is_clamp(kernel->epilogue_) && (keeps_zero(kernel->epilogue_) || shape.outputs % 8 == 0);
   kernel->line_ = shape.h.kernel == 1;
+  kernel->name_ = kernel->line_                     ? "conv_line_winograd"
+                  : node.inputs[0].shape.rank() > 4 ? format("conv{}x3x3_winograd", shape.d.kernel)
+                                                    : "conv3x3_winograd";
   if (kernel->line_) {
     kernel->tile_outputs_ = kWinogradLinePositions + 1 - shape.w.kernel;
   } else {
@@ -119,10 +127,12 @@ Result<std::unique_ptr<Kernel>> WinogradConv::create(const KernelNode& node) {
     kernel->positions_ = (kernel->tile_outputs_ + 2) * (kernel->tile_outputs_ + 2);
   }
   const int64_t positions = kernel->positions_;
-  const int64_t inputs = shape.in_blocks() * 8, out_blocks = shape.out_blocks();
+  kernel->in_blocks_ = shape.d.kernel * shape.in_blocks();
+  const int64_t inputs = kernel->in_blocks_ * 8, out_blocks = shape.out_blocks();
   kernel->tiles_ = output_tiles(out_blocks, inputs * 8);
   kernel->weight_step_ = inputs * out_blocks * 8;
-  TENON_TRY(expect_constant_floats(node, 1, shape.outputs * shape.channels * shape.h.kernel * shape.w.kernel));
+  TENON_TRY(expect_constant_floats(node, 1,
+                                   shape.outputs * shape.channels * shape.d.kernel * shape.h.kernel * shape.w.kernel));
   auto pack = [&](const float* weights, float* out) {
     auto pack_tiles = [&](int64_t begin, int64_t end) {
       for (int64_t t = begin; t < end; ++t) kernel->pack_tile(weights, kernel->tiles_[t], out);
@@ -142,7 +152,7 @@ Result<std::unique_ptr<Kernel>> WinogradConv::create(const KernelNode& node) {
   const int64_t side = kernel->tile_outputs_;
   kernel->tiles_x_ = (shape.w.out + side - 1) / side;
   kernel->image_tiles_ = kernel->line_ ? kernel->tiles_x_ : (shape.h.out + side - 1) / side * kernel->tiles_x_;
-  kernel->tile_count_ = shape.batch * kernel->image_tiles_;
+  kernel->tile_count_ = shape.batch * shape.d.out * kernel->image_tiles_;
   // Inputs and products of a block of tiles stay in L2, beside the weights of one position.
   const int64_t channels = inputs + out_blocks * 8;
   int64_t tiles = std::max<int64_t>(12, 320 * 1024 / (positions * 4 * channels) / 12 * 12);
@@ -181,12 +191,13 @@ Result<std::unique_ptr<Kernel>> WinogradConv::create(const KernelNode& node) {
 
 void WinogradConv::pack_tile(const float* weights, const OutputTile& tile, float* out) const {
   const int taps = static_cast<int>(shape_.h.kernel * shape_.w.kernel);
-  const int64_t step = shape_.channels * taps;  // from one output channel to the next
-  for (int64_t c = 0; c < shape_.channels; ++c) {
+  const int64_t slices = shape_.d.kernel, step = shape_.channels * slices * taps;  // between output channels
+  for (int64_t i = 0; i < slices * shape_.channels; ++i) {
+    const int64_t slice = i / shape_.channels, c = i % shape_.channels;
     for (int b = 0; b < tile.width; ++b) {
       const int64_t o = (tile.block + b) * 8;
-      const float* from = weights + o * step + c * taps;
-      float* to = out + tile.weights + (c * tile.width + b) * 8;
+      const float* from = weights + o * step + (c * slices + slice) * taps;
+      float* to = out + tile.weights + (i * tile.width + b) * 8;
       const int count = static_cast<int>(std::min<int64_t>(8, shape_.outputs - o));
       if (line_)
         winograd_table().line_weights(from, step, taps, count, to, weight_step_);
@@ -196,7 +207,11 @@ void WinogradConv::pack_tile(const float* weights, const OutputTile& tile, float
   }
 }
 
+// `block` counts the blocks of channels of one slice after the other.
 void WinogradConv::transform_input(const Images& images, int64_t first, int64_t count, int64_t block, float* v) const {
+  const WindowAxis& d = shape_.d;
+  const int64_t tap = block / shape_.in_blocks(), own = block % shape_.in_blocks();
+  const int64_t plane = shape_.h.in * shape_.w.in * 8;
   WinogradInput in;
   in.height = shape_.h.in;
   in.width = shape_.w.in;
@@ -206,10 +221,15 @@ void WinogradConv::transform_input(const Images& images, int64_t first, int64_t 
   in.v_step = v_step_;
   in.tile_outputs = tile_outputs_;
   for_images(first, count, [&](const Part& part) {
-    in.x = images.x + part.image * images.x_image + block * shape_.in_pixels() * 8;
+    const int64_t slice = part.slice * d.stride + tap * d.dilation - d.pad_begin;
     in.first = part.first;
     in.count = part.count;
     in.v = v + (block * block_tiles_ + part.place) * 8;
+    if (slice < 0 || slice >= d.in) {
+      for (int64_t p = 0; p < positions_; ++p) std::fill_n(in.v + p * v_step_, part.count * 8, 0.0f);
+      return;
+    }
+    in.x = images.x + part.batch * images.x_image + (own * d.in + slice) * plane;
     line_ ? winograd_table().line_input(in) : winograd_table().input(in);
   });
 }
@@ -218,8 +238,8 @@ void WinogradConv::multiply(int64_t position, int64_t count, const float* v, flo
   ConvRun run;
   run.x = v + position * v_step_;
   run.x_block = block_tiles_ * 8;
-  run.blocks = shape_.channels / 8;
   run.tail = shape_.channels % 8;
+  run.blocks = run.tail == 0 ? in_blocks_ : shape_.channels / 8;
   run.bias = zero_.data();
   run.low = -kInfinity;
   run.high = kInfinity;
@@ -230,7 +250,7 @@ void WinogradConv::multiply(int64_t position, int64_t count, const float* v, flo
     run.w = weights_.get() + position * weight_step_ + tile.weights;
     run.w_block = tile.width * 64;
     // Panels that come from L3 are too short for the hardware to run ahead.
-    const int64_t panel = shape_.in_blocks() * run.w_block;
+    const int64_t panel = in_blocks_ * run.w_block;
     run.ahead = run.w + panel;
     run.ahead_pixel = large_weights ? panel / count : 0;
     run.y = m + position * m_step_ + tile.block * block_tiles_ * 8;
@@ -241,7 +261,7 @@ void WinogradConv::multiply(int64_t position, int64_t count, const float* v, flo
 void WinogradConv::transform_output(const Images& images, int64_t first, int64_t count, int64_t block,
                                     const float* m) const {
   WinogradOutput out;
-  const int64_t plane = shape_.out_pixels() * 8;
+  const int64_t plane = shape_.h.out * shape_.w.out * 8;
   out.m_step = m_step_;
   out.bias = images.bias + block * 8;
   out.low = clamps_ ? clamp_low(epilogue_) : -kInfinity;
@@ -252,7 +272,7 @@ void WinogradConv::transform_output(const Images& images, int64_t first, int64_t
   out.tiles_x = tiles_x_;
   out.tile_outputs = tile_outputs_;
   for_images(first, count, [&](const Part& part) {
-    const int64_t at = part.image * images.y_image + block * plane;
+    const int64_t at = part.batch * images.y_image + (block * shape_.d.out + part.slice) * plane;
     out.m = m + (block * block_tiles_ + part.place) * 8;
     const float* residual = images.residual == nullptr ? nullptr : images.residual + at;
     out.residual = clamps_ || !epilogue_.residual_after ? residual : nullptr;
@@ -294,7 +314,7 @@ Status WinogradConv::run(KernelContext& context) const {
     float* m = v + v_floats_;
     for (int64_t item = 0; item < blocks; ++item) {
       const int64_t first = item * block_tiles_, count = std::min(block_tiles_, tile_count_ - first);
-      context.pool->parallel_for(shape_.in_blocks(), grain_of(count * 100), [&](int64_t begin, int64_t end) {
+      context.pool->parallel_for(in_blocks_, grain_of(count * 100), [&](int64_t begin, int64_t end) {
         for (int64_t b = begin; b < end; ++b) transform_input(images, first, count, b, v);
       });
       context.pool->parallel_for(positions_, line_ ? 1 : 2, [&](int64_t begin, int64_t end) {
@@ -313,7 +333,7 @@ Status WinogradConv::run(KernelContext& context) const {
     float* m = v + v_floats_;
     for (int64_t item = begin; item < end; ++item) {
       const int64_t first = item * block_tiles_, count = std::min(block_tiles_, tile_count_ - first);
-      for (int64_t b = 0; b < shape_.in_blocks(); ++b) transform_input(images, first, count, b, v);
+      for (int64_t b = 0; b < in_blocks_; ++b) transform_input(images, first, count, b, v);
       for (int64_t p = 0; p < positions_; ++p) multiply(p, count, v, m);
       for (int64_t b = 0; b < shape_.out_blocks(); ++b) transform_output(images, first, count, b, m);
     }
@@ -325,7 +345,7 @@ Status WinogradConv::run(KernelContext& context) const {
 
 Status match_conv_winograd(const KernelNode& node) {
   TENON_UNSUPPORTED_IF(!node.winograd, "Winograd is switched off.");
-  TENON_TRY_ASSIGN(const ConvShape shape, conv_shape(node));
+  TENON_TRY_ASSIGN(const ConvShape shape, conv_shape(node, 3));
   TENON_UNSUPPORTED_IF(node.constants[1] == nullptr, "The weights are not constant.");
   TENON_TRY(expect_layout(node.inputs[0], Layout::kBlocked8, "The input"));
   TENON_TRY(expect_layout(node.outputs[0], Layout::kBlocked8, "The output"));
@@ -335,9 +355,12 @@ Status match_conv_winograd(const KernelNode& node) {
                        "The window has strides {}, {} and dilations {}, {} instead of 1.", h.stride, w.stride,
                        h.dilation, w.dilation);
   TENON_UNSUPPORTED_IF(shape.group != 1, "There are {} groups.", shape.group);
-  const bool line = h.in == 1 && h.out == 1 && h.kernel == 1 && w.kernel >= 3 && w.kernel <= 5;
+  const bool flat = shape.d.kernel == 1 && shape.d.out == 1;
+  const bool line = flat && h.in == 1 && h.out == 1 && h.kernel == 1 && w.kernel >= 3 && w.kernel <= 5;
   TENON_UNSUPPORTED_IF(!line && (h.kernel != 3 || w.kernel != 3), "The window {}x{} is not 3x3, nor 3 to 5 on a line.",
                        h.kernel, w.kernel);
+  TENON_UNSUPPORTED_IF(shape.d.kernel > 1 && shape.channels % 8 != 0, "{} channels of a slice are not whole blocks.",
+                       shape.channels);
   TENON_UNSUPPORTED_IF(shape.channels < 16 || shape.outputs < 16, "{} to {} channels do not pay for the transforms.",
                        shape.channels, shape.outputs);
   if (!line) {
