@@ -126,6 +126,7 @@ struct ValueSpace {
 // The copies and times of one run. Reuse one object: its memory is kept. Threads: of one run at a time.
 struct RunReport {
   CopyLedger copies;
+  bool timed = true;     // set to false before a run, whose times then stay 0: only its copies are wanted
   int64_t wait_ns = 0;   // for the fences in RunOptions::waits
   int64_t infer_ns = 0;  // planning (on a new signature) and kernels
   int64_t signal_ns = 0;

@@ -104,6 +104,17 @@ void run(const PyBinding& binding, nb::handle run_options, nb::handle waits, nb:
 
 }  // namespace
 
+void run_with_binding(nb::handle session, nb::handle binding, nb::handle run_options, nb::handle waits,
+                      nb::handle signals) {
+  if (nb::isinstance<PyBinding>(binding)) return run(nb::cast<const PyBinding&>(binding), run_options, waits, signals);
+  static PyObject* const native_name = PyUnicode_InternFromString("_iobinding");
+  static PyObject* const session_name = PyUnicode_InternFromString("_session");
+  const nb::object native = nb::getattr(binding, nb::handle(native_name));
+  if (!nb::getattr(binding, nb::handle(session_name)).is(session))
+    raise(PyExc_ValueError, "IOBinding must be used with the session that created it.");
+  run(nb::cast<const PyBinding&>(native), run_options, waits, signals);
+}
+
 void bind_binding(nb::module_& m) {
   using nb::arg;
   nb::class_<PyBinding>(m, "SessionIOBinding", "The native part of IOBinding.")
@@ -159,10 +170,6 @@ void bind_binding(nb::module_& m) {
             check_run(api().BindOutput(binding.handle.get(), name.c_str(), value.handle()));
           },
           arg("name"), arg("ortvalue"), "Binds a value whose memory a run writes.")
-      .def("_run", &run,
-           nb::sig("def _run(self, run_options: RunOptions | None = None, waits: collections.abc.Iterable[Fence] | "
-                   "None = None, signals: collections.abc.Iterable[Fence] | None = None) -> None"),
-           arg("run_options") = nb::none(), arg("waits") = nb::none(), arg("signals") = nb::none())
       .def(
           "synchronize_inputs", [](PyBinding& binding) { synchronize(binding, true); },
           "Waits until devices have what was bound.")

@@ -182,7 +182,8 @@ class Lease {
  public:
   explicit Lease(Loaded& loaded) : loaded_(loaded) {
     if (loaded.idle.empty()) {
-      plain_.reset(new Loaded::Plain{.binding = unwrap(loaded.core->make_binding()), .report = {}});
+      plain_.reset(new Loaded::Plain{.binding = unwrap(loaded.core->make_binding()), .report = {}, .texts = {}});
+      plain_->report.timed = false;
     } else {
       plain_ = std::move(loaded.idle.back());
       loaded.idle.pop_back();
@@ -196,6 +197,12 @@ class Lease {
   }
   Binding& binding() { return plain_->binding; }
   RunReport& report() { return plain_->report; }
+  // The strings of an array; nothing for one that the C ABI looks at. Those of the run before are not bound any more.
+  std::optional<Tensor> strings_of(size_t input, nb::handle array) {
+    if (input >= plain_->texts.size()) plain_->texts.resize(input + 1);
+    (void)plain_->binding.unbind_input(input);
+    return plain_strings_of(array, plain_->texts[input]);
+  }
   // Binds a value that may keep objects of the program's alive, as outputs made of it may: the idle binding does not.
   Status bind_made(size_t input, Tensor value) {
     holds_objects_ = true;
@@ -280,7 +287,7 @@ nb::object run_plain(Loaded& loaded, nb::handle output_names, nb::handle feed) {
       continue;
     }
     std::optional<Tensor> view =
-        infos[index].type == DataType::kString ? plain_strings_of(array) : view_of(array, /*owned=*/false);
+        infos[index].type == DataType::kString ? lease.strings_of(index, array) : view_of(array, /*owned=*/false);
     if (!view || !fits(infos[index], *view)) return {};
     if (!binding.bind_input(index, *std::move(view)).ok()) return {};
   }
@@ -639,6 +646,14 @@ void bind_session(nb::module_& m) {
            nb::sig("def run_with_ort_values(self, output_names: collections.abc.Sequence[str] | None, "
                    "input_dict_ort_values: collections.abc.Mapping[str, OrtValue], run_options: RunOptions | None = "
                    "None) -> list[OrtValue]"))
+      .def("run_with_iobinding", &run_with_binding, arg("iobinding"), arg("run_options") = nb::none(), nb::kw_only(),
+           arg("waits") = nb::none(), arg("signals") = nb::none(),
+           "Runs the model on what is bound, after the fences `waits`, and signals the fences `signals` at its end.\n\n"
+           "Errors: ValueError for the binding of another session; RuntimeError says what is wrong with the binding or "
+           "the run.",
+           nb::sig("def run_with_iobinding(self, iobinding: tenon._session.IOBinding | SessionIOBinding, run_options: "
+                   "RunOptions | None = None, *, waits: collections.abc.Iterable[Fence] | None = None, signals: "
+                   "collections.abc.Iterable[Fence] | None = None) -> None"))
       .def("run_async", &PySession::run_async, arg("output_names").none(), arg("input_feed"), arg("callback"),
            arg("user_data").none(), arg("run_options") = nb::none(),
            "Starts a run and returns. Another thread calls callback(results, user_data, error) at its end; `error` is "

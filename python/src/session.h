@@ -4,6 +4,7 @@
 
 #include <memory>
 
+#include "arrays.h"
 #include "options.h"
 #include "value.h"
 
@@ -32,6 +33,7 @@ struct Loaded {
   struct Plain {
     Binding binding;
     RunReport report;
+    std::vector<std::shared_ptr<InputTexts>> texts;  // of inputs that are strings
   };
   std::vector<std::unique_ptr<Plain>> idle;
   std::vector<std::unique_ptr<RunSettings>> idle_settings;
@@ -58,6 +60,9 @@ class PySession {
 // How often this process and its parents have forked since the module was imported.
 uint64_t fork_count();
 
+// `binding` is an IOBinding of this session, or its native part.
+void run_with_binding(nb::handle session, nb::handle binding, nb::handle run_options, nb::handle waits,
+                      nb::handle signals);
 // Null for None. Errors: TypeError for anything else than RunOptions.
 RunSettings* settings_of(nb::handle options);
 // InvalidArgument: the array that is input `name` would have to be copied, and strict mode refuses that.

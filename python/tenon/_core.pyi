@@ -8,6 +8,8 @@ from typing import Any, overload
 
 from numpy.typing import NDArray
 
+import tenon._session
+
 
 class Error(Exception):
     """The base of all errors of Tenon; `code` is its number."""
@@ -88,7 +90,6 @@ class RuntimeException(Error):
     """A run failed: a limit of memory or time, or an operator that cannot take its values."""
 
     code: int
-
 
 def get_available_providers() -> list[str]:
     """
@@ -1030,6 +1031,13 @@ class Session:
     def run_with_ort_values(self, output_names: Sequence[str] | None, input_dict_ort_values: Mapping[str, OrtValue], run_options: RunOptions | None = None) -> list[OrtValue]:
         """The same with OrtValues in and out."""
 
+    def run_with_iobinding(self, iobinding: tenon._session.IOBinding | SessionIOBinding, run_options: RunOptions | None = None, *, waits: Iterable[Fence] | None = None, signals: Iterable[Fence] | None = None) -> None:
+        """
+        Runs the model on what is bound, after the fences `waits`, and signals the fences `signals` at its end.
+
+        Errors: ValueError for the binding of another session; RuntimeError says what is wrong with the binding or the run.
+        """
+
     def run_async(self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], callback: Callable[[list[Any], Any, str], None], user_data: Any, run_options: RunOptions | None = None) -> None:
         """
         Starts a run and returns. Another thread calls callback(results, user_data, error) at its end; `error` is empty when all went well.
@@ -1106,8 +1114,6 @@ class SessionIOBinding:
 
     def bind_ortvalue_output(self, name: str, ortvalue: OrtValue) -> None:
         """Binds a value whose memory a run writes."""
-
-    def _run(self, run_options: RunOptions | None = None, waits: Iterable[Fence] | None = None, signals: Iterable[Fence] | None = None) -> None: ...
 
     def synchronize_inputs(self) -> None:
         """Waits until devices have what was bound."""

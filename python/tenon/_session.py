@@ -300,26 +300,6 @@ class InferenceSession(Session):
         """A new IOBinding for this session."""
         return IOBinding(self)
 
-    def run_with_iobinding(
-        self,
-        iobinding: IOBinding | _core.SessionIOBinding,
-        run_options: RunOptions | None = None,
-        *,
-        waits: Iterable[Fence] | None = None,
-        signals: Iterable[Fence] | None = None,
-    ) -> None:
-        """Runs the model on what is bound, after the fences `waits`, and signals the fences `signals` at its end.
-
-        Errors: RuntimeError says what is wrong with the binding or the run.
-        """
-        if isinstance(iobinding, IOBinding):
-            if iobinding._session is not self:
-                raise ValueError("IOBinding must be used with the session that created it.")
-            native = iobinding._iobinding
-        else:
-            native = iobinding
-        native._run(run_options, waits, signals)
-
     def run_with_ortvaluevector(
         self,
         run_options: RunOptions | None,

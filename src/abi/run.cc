@@ -245,6 +245,7 @@ Status run_counted(Session& session, Binding& binding, const RunOptions& options
   if (copies == nullptr) [[likely]]
     return session.run(binding, options);
   RunReport report;
+  report.timed = false;
   RunOptions counted = options;
   counted.report = &report;
   Status status = session.run(binding, counted);
