@@ -86,17 +86,23 @@ def test_runs_give_onnxruntimes_strings_whatever_runs_came_before(name):
 
 def test_values_that_keep_strings_are_not_written_by_later_runs():
     session, _ = sessions(MODELS["concat"])
-    value = tenon.OrtValue.ortvalue_from_numpy(np.array(["first " * 5, "second " * 5], object))
-    first = session.run_with_ort_values(["y"], {"x": value})[0]
+    kept = {}
+    for i in range(6):
+        value = tenon.OrtValue.ortvalue_from_numpy(np.array([f"text {i} with memory of its own "] * 3, object))
+        kept[i] = session.run_with_ort_values(["y"], {"x": value})[0]
+        if i == 3:
+            del kept[1]
+        for j, result in kept.items():
+            assert result.numpy().tolist() == [f"text {j} with memory of its own " * 2] * 3
     binding = session.io_binding()
-    binding.bind_ortvalue_input("x", first)
+    binding.bind_ortvalue_input("x", kept[0])
     binding.bind_output("y")
     for _ in range(3):
         session.run_with_iobinding(binding)
-        second = binding.get_outputs()[0]
-        session.run(None, {"x": np.array(["another text of many letters"] * 2, object)})
-        assert first.numpy().tolist() == ["first " * 10, "second " * 10]
-        assert second.numpy().tolist() == ["first " * 20, "second " * 20]
+        bound = binding.get_outputs()[0]
+        session.run(None, {"x": np.array(["another text of many letters"] * 3, object)})
+        assert bound.numpy().tolist() == ["text 0 with memory of its own " * 4] * 3
+        assert kept[0].numpy().tolist() == ["text 0 with memory of its own " * 2] * 3
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.int32, np.int64, np.uint64, np.bool_])
