@@ -517,21 +517,32 @@ void PySession::load(nb::handle path_or_bytes, const Options& options,
                      const std::vector<std::tuple<std::string, Texts>>& providers, int default_threads) {
   const OwnedSessionOptions prepared = options.prepare(providers, default_threads);
   OrtEnv* const environment = env();
+  const bool observed = options.enable_profiling || options.has_custom_operators;
+  if (PyBytes_Check(path_or_bytes.ptr()) != 0) {
+    char* data = nullptr;
+    const std::span<const std::byte> bytes = bytes_of(path_or_bytes, &data);
+    const auto create = [&](OrtSession** made) {
+      return api().CreateSessionFromArray(environment, bytes.data(), bytes.size(), prepared.get(), made);
+    };
+    return load_by(create, observed);
+  }
+  const auto path = nb::cast<std::string>(path_or_bytes);
+  const auto create = [&](OrtSession** made) {
+    return api().CreateSession(environment, path.c_str(), prepared.get(), made);
+  };
+  load_by(create, observed);
+}
+
+void PySession::load_by(const std::function<OrtStatus*(OrtSession**)>& create, bool observed) {
   // The threads of a parent's session are not in a child of fork, so it cannot be taken down there.
   std::shared_ptr<Loaded> made(new Loaded, [](Loaded* loaded) {
     if (loaded->forks == forks) delete loaded;
   });
   made->forks = forks;
   OrtStatus* status = nullptr;
-  if (PyBytes_Check(path_or_bytes.ptr()) != 0) {
-    char* data = nullptr;
-    const std::span<const std::byte> bytes = bytes_of(path_or_bytes, &data);
+  {
     const Unlocked unlocked;
-    status = api().CreateSessionFromArray(environment, bytes.data(), bytes.size(), prepared.get(), made->session.out());
-  } else {
-    const auto path = nb::cast<std::string>(path_or_bytes);
-    const Unlocked unlocked;
-    status = api().CreateSession(environment, path.c_str(), prepared.get(), made->session.out());
+    status = create(made->session.out());
   }
   check(status);
   made->core = session_of(made->session.get());
@@ -540,7 +551,7 @@ void PySession::load(nb::handle path_or_bytes, const Options& options,
   made->overridable = make_args(made->core->overridable_initializers());
   for (const ValueInfo& info : made->core->inputs()) made->input_names.push_back(interned(info.name));
   for (const ValueInfo& info : made->core->outputs()) made->output_names.push_back(interned(info.name));
-  made->plain = !options.enable_profiling && !options.has_custom_operators;
+  made->plain = !observed;
   for (const ValueSpace& space : made->core->output_spaces())
     made->plain &= devices_are_memory_compatible(space.space, MemorySpace());
   made->strict = made->core->options().disallow_copies;

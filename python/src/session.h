@@ -2,6 +2,7 @@
 
 #include <tenon/session.h>
 
+#include <functional>
 #include <memory>
 
 #include "arrays.h"
@@ -45,6 +46,9 @@ class PySession {
  public:
   void load(nb::handle path_or_bytes, const Options& options,
             const std::vector<std::tuple<std::string, Texts>>& providers, int default_threads);
+  // The session that `create` makes, which is called without the interpreter's lock. `observed`: its runs are profiled
+  // or have operators of the program.
+  void load_by(const std::function<OrtStatus*(OrtSession**)>& create, bool observed);
   nb::object run(nb::handle output_names, nb::handle feed, nb::handle run_options, nb::handle waits,
                  nb::handle signals);
   nb::object run_with_values(nb::handle output_names, nb::handle feed, nb::handle run_options);
