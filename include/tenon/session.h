@@ -70,6 +70,8 @@ struct SessionOptions {
   std::map<std::string, std::span<const std::byte>> external_files = {};
   // Initializers that the model also lists as inputs (IR 4 and newer) become inputs that every run binds.
   bool initializers_as_inputs = false;
+  // Inputs that the model declares as scalars have no declared shape: runs bind tensors of any, as ONNX Runtime's do.
+  bool scalars_of_any_shape = false;
   // Sessions with the same object read one copy of packed weights (tenon/packed_weights.h). Sessions of several
   // processes share through a folder: config key tenon.packed_weights_folder.
   std::shared_ptr<PackedWeights> packed_weights = nullptr;

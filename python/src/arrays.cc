@@ -539,6 +539,9 @@ class ListReader {
   if (is_array(object))
     raise(ORT_INVALID_ARGUMENT,
           "input with name: '" + name + "' expected to be of type: " + expected + " but received a tensor");
+  if (PyDict_Check(object.ptr()) != 0)
+    raise(ORT_INVALID_ARGUMENT, "Unexpected input data type. Actual: (a dictionary) , expected: (" + expected +
+                                    ") for input \"" + name + "\"");
   nb::object type = nb::str(nb::handle(reinterpret_cast<PyObject*>(Py_TYPE(object.ptr()))));
   raise(PyExc_RuntimeError, "Unable to handle object of type " + std::string(nb::cast<std::string>(type)) +
                                 " for input \"" + name + "\", which is " + expected);
@@ -723,16 +726,15 @@ Tensor tensor_of_object(nb::handle object, DataType tensor_type, const ObjectTyp
   if (ListReader::reads(tensor_type))
     if (std::optional<Tensor> plain = ListReader(tensor_type).read(object.ptr())) return *std::move(plain);
   nb::object dtype = tensor_type == DataType::kUndefined ? nb::object() : dtype_of(tensor_type);
-  nb::object natural = make_array(object, nullptr);
-  // Integers become floats where the model wants those; 2.5 does not become 2, and is an error of types later.
-  // Numbers are booleans as everywhere in Python.
-  auto* wanted = reinterpret_cast<PyArray_Descr*>(dtype.ptr());
-  const auto fits = [wanted](PyArrayObject* array) {
-    if (wanted->type_num == NPY_BOOL && PyArray_ISNUMBER(array)) return true;
-    return PyArray_SIZE(array) == 0 || PyArray_CanCastTypeTo(PyArray_DESCR(array), wanted, NPY_SAME_KIND_CASTING) != 0;
-  };
-  if (wanted == nullptr || !fits(as_array(natural))) return tensor_of_array(natural);
-  return tensor_of_array(make_array(object, reinterpret_cast<PyArray_Descr*>(dtype.release().ptr())));
+  try {
+    // As onnxruntime does: numpy's conversion to the model's type, which cuts 2.5 to 2.
+    return tensor_of_array(make_array(object, reinterpret_cast<PyArray_Descr*>(dtype.release().ptr())));
+  } catch (nb::python_error& error) {
+    if (!error.matches(PyExc_Exception)) throw;
+    raise(PyExc_RuntimeError, "Could not create tensor from given input list for input \"" + name +
+                                  "\", which is tensor(" + std::string(data_type_name(tensor_type)) +
+                                  "): " + str_of(error.value()));
+  }
 }
 
 nb::object to_python(const Tensor& tensor) {

@@ -132,7 +132,7 @@ void bind_binding(nb::module_& m) {
           },
           arg("session"), "A binding without inputs and outputs.",
           nb::sig("def __init__(self, session: Session) -> None"))
-      .def("bind_input", &bind_array, arg("name"), arg("arr_on_cpu"),
+      .def("bind_input", &bind_array, arg("name"), arg("arr_on_cpu").none(),
            "Binds an array, which is read where it lies, or memory at an address (element type and shape of the tensor "
            "there).")
       .def(

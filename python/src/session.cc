@@ -112,6 +112,7 @@ void check_complete(const Loaded& loaded, nb::dict feed) {
 void add_input(const Loaded& loaded, Call& call, const std::string& name, nb::handle given, SettingsLease& settings) {
   const ValueInfo* info = find_info(loaded.core->inputs(), name);
   if (info == nullptr) info = find_info(loaded.core->overridable_initializers(), name);
+  if (info == nullptr && given.is_none()) return;  // as onnxruntime
   if (nb::isinstance<Value>(given)) {
     call.inputs.push_back(nb::cast<const Value&>(given).handle());
     call.kept.push_back(nb::borrow(given));
@@ -139,15 +140,18 @@ void add_input(const Loaded& loaded, Call& call, const std::string& name, nb::ha
 }
 
 void fill_outputs(const Loaded& loaded, Call& call, nb::handle output_names) {
-  const bool all = output_names.is_none() || nb::len(output_names) == 0;
-  if (all) {
+  const int given = PyObject_IsTrue(output_names.ptr());
+  if (given < 0) throw nb::python_error();
+  if (given == 0) {
     for (const ValueInfo& info : loaded.core->outputs()) call.output_texts.push_back(info.name);
     return;
   }
   if (PyUnicode_Check(output_names.ptr()) != 0)
     raise(PyExc_TypeError,
           "output_names is a list of names, and this is one string: \"" + nb::cast<std::string>(output_names) + "\".");
-  for (nb::handle name : output_names) call.output_texts.push_back(text_of(name, "outputs"));
+  for (nb::handle name : output_names)
+    call.output_texts.push_back(nb::isinstance<nb::bytes>(name) ? std::string(nb::cast<nb::bytes>(name).c_str())
+                                                                : text_of(name, "outputs"));
 }
 
 void fill(const Loaded& loaded, Call& call, nb::handle output_names, nb::handle given, SettingsLease& settings) {
@@ -291,10 +295,11 @@ nb::object run_plain(Loaded& loaded, nb::handle output_names, nb::handle feed) {
     if (!view || !fits(infos[index], *view)) return {};
     if (!binding.bind_input(index, *std::move(view)).ok()) return {};
   }
-  const bool all = output_names.is_none() || PySequence_Size(output_names.ptr()) == 0;
+  const bool listed = PyList_Check(output_names.ptr()) != 0 || PyTuple_Check(output_names.ptr()) != 0;
+  if (!listed && !output_names.is_none()) return {};
+  const bool all = !listed || PySequence_Size(output_names.ptr()) == 0;
   std::vector<size_t> wanted;
   if (!all) {
-    if (PyList_Check(output_names.ptr()) == 0 && PyTuple_Check(output_names.ptr()) == 0) return {};
     for (nb::handle output : output_names) {
       if (PyUnicode_Check(output.ptr()) == 0) return {};
       wanted.push_back(find_name(loaded.output_names, output, wanted.size()));
@@ -646,8 +651,9 @@ void bind_session(nb::module_& m) {
               "def _load(self, path_or_bytes: str | bytes, options: SessionOptions, providers: "
               "collections.abc.Sequence[tuple[str, collections.abc.Mapping[str, str]]], default_threads: int) -> None"),
           arg("path_or_bytes"), arg("options"), arg("providers"), arg("default_threads"))
-      .def("run", &PySession::run, arg("output_names").none(), arg("input_feed"), arg("run_options") = nb::none(),
-           nb::kw_only(), arg("waits") = nb::none(), arg("signals") = nb::none(), kRunDoc,
+      .def("run", &PySession::run, arg("output_names").none(), arg("input_feed").none(),
+           arg("run_options") = nb::none(), nb::kw_only(), arg("waits") = nb::none(), arg("signals") = nb::none(),
+           kRunDoc,
            nb::sig("def run(self, output_names: collections.abc.Sequence[str] | None, input_feed: "
                    "collections.abc.Mapping[str, typing.Any], run_options: RunOptions | None = None, *, waits: "
                    "collections.abc.Iterable[Fence] | None = None, signals: collections.abc.Iterable[Fence] | None = "

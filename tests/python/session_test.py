@@ -144,10 +144,10 @@ def test_lists_that_are_no_tensor_are_errors():
     session = tenon.InferenceSession(models.one_node("Identity", models.INT64, ["n", 2]))
     endless = []
     endless.append(endless)
-    for x, kind in (([[1, 2], [3]], ValueError), ([[1, 2], 3], ValueError), ([[1, 2**63]], tenon.InvalidArgument),
-                    ([[1.5, 2]], tenon.InvalidArgument), ([[1] * 1000] + [[1]] * 10**6, ValueError), (endless, Exception)):
-        with pytest.raises(kind):
+    for x in ([[1, 2], [3]], [[1, 2], 3], [[1, 2**63]], [["a", 2]], [[1] * 1000] + [[1]] * 10**6, endless):
+        with pytest.raises(RuntimeError, match="Could not create tensor from given input list"):
             session.run(None, {"x": x})
+    assert session.run(None, {"x": [[1.5, 2]]})[0].tolist() == [[1, 2]]  # as onnxruntime
 
 
 def test_reading_a_list_may_change_the_feed():
