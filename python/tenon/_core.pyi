@@ -1092,7 +1092,7 @@ class SessionIOBinding:
         """A binding without inputs and outputs."""
 
     @overload
-    def bind_input(self, name: str, arr_on_cpu: object) -> None:
+    def bind_input(self, name: str, arr_on_cpu: object | None) -> None:
         """
         Binds an array, which is read where it lies, or memory at an address (element type and shape of the tensor there).
         """

@@ -155,6 +155,7 @@ class InferenceSession(Session):
         self.set_providers(providers, provider_options)
 
     _component: _core._PackageComponent | None = None  # of a model package that the session is of
+    _given_options = False  # and not the package's
 
     @classmethod
     def _of_package(cls, component: _core._PackageComponent, options: SessionOptions | None) -> InferenceSession:
