@@ -34,6 +34,22 @@ Value value_at(const Device& device, nb::handle element_type, const std::vector<
   return Value::take(made);
 }
 
+// Whether the session makes tensors on the device. Where none of its providers does, onnxruntime makes outputs in the
+// host's memory, and so do we, with a warning.
+bool has_memory_of(const PyBinding& binding, const std::string& name, const Device& device) {
+  if (device.type == 0) return true;
+  const MemorySpace space{.device_type = device.type == 1 ? DeviceType::kGpu : DeviceType::kNpu,
+                          .kind = device.memory == 0 ? MemoryKind::kDefault : MemoryKind::kHostAccessible,
+                          .vendor_id = device.vendor,
+                          .device_id = device.id};
+  if (binding.loaded->core->allocate(DataType::kUint8, Shape{1}, space).ok()) return true;
+  const std::string text = "Output \"" + name +
+                           "\" is made in the host's memory: no provider of the session has memory of " +
+                           space.to_string() + ".";
+  if (PyErr_WarnEx(PyExc_RuntimeWarning, text.c_str(), 2) < 0) throw nb::python_error();
+  return false;
+}
+
 void bind_input(PyBinding& binding, const std::string& name, const OrtValue* value) {
   check_run(api().BindInput(binding.handle.get(), name.c_str(), value));
 }
@@ -151,7 +167,7 @@ void bind_binding(nb::module_& m) {
       .def(
           "bind_output",
           [](PyBinding& binding, const std::string& name, const Device& device) {
-            const OwnedMemoryInfo info = memory_info_of(device);
+            const OwnedMemoryInfo info = memory_info_of(has_memory_of(binding, name, device) ? device : Device());
             check_run(api().BindOutputToDevice(binding.handle.get(), name.c_str(), info.get()));
           },
           arg("name"), arg("device"),

@@ -137,6 +137,69 @@ def call_forms():
     yield "values: an unknown output", lambda: made.run_with_ort_values(["z"], values)
 
 
+def object_cases():
+    """Sequences, maps and optionals."""
+    tensor = helper.make_tensor_type_proto
+
+    def built(op, feed, result, domain="", **attributes):
+        graph = helper.make_graph([node(op, ["x"], ["y"], domain=domain, **attributes)], "g", [helper.make_value_info("x", feed)],
+                                  [helper.make_value_info("y", result)])
+        opsets = [helper.make_opsetid("", 18), helper.make_opsetid("ai.onnx.ml", 3)]
+        return session(helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString())
+
+    strings, values = TensorProto.STRING, [ort.OrtValue.ortvalue_from_numpy(array(2))]
+    lists = {"arrays": [array(2), array(3)], "nothing": [], "an array": array(2, 3), "scalars": [np.array(1, np.float32)], "integers": [np.array([1, 2])],
+             "words": [np.array(["a", "b"], object)], "Fortran's": [np.asfortranarray(array(2, 3))], "reversed": [array(4)[::-1]], "values": values,
+             "an array of arrays": np.array([array(2), array(2)], object), "an empty array": [array(0)], "str": "ab", "numbers": [1.0, 2.0], "None": [None]}
+    for kind in (FLOAT, INT64, strings):
+        sequence = helper.make_sequence_type_proto(tensor(kind, None))
+        for op, result in (("Identity", sequence), ("SequenceLength", tensor(INT64, []))):
+            made = built(op, sequence, result)
+            for label, x in lists.items():
+                yield f"a sequence of {kind} for {op}: {label}", lambda s=made, x=x: s.run(None, {"x": x})
+    maps = {"floats": {"a": 1.5, "b": 2.5}, "integers": {"a": 1, "b": 2}, "bools": {"a": True}, "words": {"a": "x"}, "numbered": {1: 1.5, 2: 2.5},
+            "numpy's keys": {np.str_("a"): 1.5}, "numpy's numbers": {np.int64(1): 1.5}, "numpy's values": {"a": np.float32(1.5)}, "scalars": {"a": np.array(1.5, np.float32)},
+            "an array": array(2), "a list": [{"a": 1.5}], "NaN": {"a": float("nan")}, "an unknown key": {"z": 1.0}, "a large value": {"a": 1e300}}
+    for key, vocabulary in ((strings, {"string_vocabulary": ["a", "b"]}), (INT64, {"int64_vocabulary": [1, 2]})):
+        made = built("DictVectorizer", helper.make_map_type_proto(key, tensor(FLOAT, [])), tensor(FLOAT, None), "ai.onnx.ml", **vocabulary)
+        for label, x in maps.items():
+            yield f"a map of {key}: {label}", lambda s=made, x=x: s.run(None, {"x": x})
+    made = built("OptionalHasElement", helper.make_optional_type_proto(tensor(FLOAT, None)), tensor(BOOL, None))
+    for label, x in {"an array": array(2), "None": None, "a scalar": np.array(1, np.float32)}.items():
+        yield f"an optional of {label}", lambda s=made, x=x: s.run(None, {"x": x})
+    yield "an optional that is left out", lambda: made.run(None, {})
+
+
+def binding_cases():
+    """What is bound, and to what."""
+    made, x, y = session(unary("Relu", FLOAT, ["n", 2])), array(3, 2), np.zeros((3, 2), np.float32)
+
+    def ran(bind):
+        binding = made.io_binding()
+        bind(binding)
+        made.run_with_iobinding(binding)
+        return [binding.copy_outputs_to_cpu(), y]
+
+    def address(shape, kind=np.float32):
+        return "cpu", 0, kind, shape, y.ctypes.data
+
+    value = ort.OrtValue.ortvalue_from_numpy
+    yield "bound: an input", lambda: ran(lambda b: (b.bind_cpu_input("x", x), b.bind_output("y")))
+    yield "bound: no input", lambda: ran(lambda b: b.bind_output("y"))
+    yield "bound: no output", lambda: ran(lambda b: b.bind_cpu_input("x", x))
+    yield "bound: an unknown input", lambda: ran(lambda b: b.bind_cpu_input("q", x))
+    yield "bound: an unknown output", lambda: ran(lambda b: (b.bind_cpu_input("x", x), b.bind_output("q")))
+    for label, given in {"float64": x.astype(np.float64), "another shape": array(2, 3), "another rank": array(2), "a list": [[1.0, 2.0]],
+                         "Fortran's": np.asfortranarray(x)}.items():
+        yield f"bound: {label}", lambda given=given: ran(lambda b: (b.bind_cpu_input("x", given), b.bind_output("y")))
+    for label, place in {"an address": address([3, 2]), "a small place": address([2, 2]), "a place of integers": address([3, 2], np.int32)}.items():
+        yield f"bound: {label}", lambda place=place: ran(lambda b: (b.bind_cpu_input("x", x), b.bind_output("y", *place)))
+    yield "bound: values", lambda: ran(lambda b: (b.bind_ortvalue_input("x", value(x)), b.bind_ortvalue_output("y", value(y))))
+    yield "bound: twice", lambda: ran(lambda b: (b.bind_cpu_input("x", array(1, 2)), b.bind_cpu_input("x", x), b.bind_output("y"), b.bind_output("y")))
+    yield "bound: and cleared", lambda: ran(lambda b: (b.bind_cpu_input("x", x), b.bind_output("y"), b.clear_binding_inputs()))
+    yield "bound: to a device that is not there", lambda: ran(lambda b: (b.bind_cpu_input("x", x), b.bind_output("y", "cuda")))
+
+
 def branch(op, name):
     return helper.make_graph([node(op, ["x"], [name])], name, [], [helper.make_tensor_value_info(name, FLOAT, None)])
 
@@ -190,7 +253,7 @@ def scalar_cases():
 
 
 def main():
-    cases = [*value_cases(), *call_forms(), *scalar_cases()]
+    cases = [*value_cases(), *call_forms(), *object_cases(), *binding_cases(), *scalar_cases()]
     print(json.dumps({name: answer(call) for name, call in cases}))
 
 
