@@ -565,6 +565,13 @@ ObjectRef to_map(nb::handle value, const ObjectType& type, const std::string& na
         raise(ORT_INVALID_ARGUMENT, "Input \"" + name + "\" is " + type.to_string() + ", and " +
                                         nb::cast<std::string>(nb::repr(key)) + " is a key of its dictionary.");
     }
+    // Integers become floats where the model wants those; 2.5 does not become 2, and is an error of types later.
+    const nb::object natural = make_array(list, nullptr);
+    const nb::object wanted = dtype_of(element);
+    if (wanted.is_valid() && PyArray_SIZE(as_array(natural)) > 0 &&
+        PyArray_CanCastTypeTo(PyArray_DESCR(as_array(natural)), reinterpret_cast<PyArray_Descr*>(wanted.ptr()),
+                              NPY_SAME_KIND_CASTING) == 0)
+      return tensor_of_array(natural);
     return tensor_of_object(list, element, nullptr, name);
   };
   Tensor keys = side(true, type.type);
