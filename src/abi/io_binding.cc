@@ -28,7 +28,7 @@ OrtIoBinding::Output& output_named(OrtIoBinding& io, const char* name) {
 // `as_scalars`.
 OrtStatus* choose_core(OrtIoBinding& io, bool as_scalars) {
   io.scalars = ScalarFeed::kScalars;
-  if (io.session.has_scalar_inputs && io.session.load && !as_scalars)
+  if (may_load_for_scalars(io.session) && !as_scalars)
     for (const OrtIoBinding::Input& input : io.inputs)
       add_scalar_feed(io.session.core().inputs()[input.index], input.value, io.scalars);
   std::shared_ptr<CoreSession> core = io.session.main;

@@ -356,8 +356,7 @@ OrtStatus* run_core(OrtSession& session, const std::shared_ptr<CoreSession>& cor
 
 OrtStatus* run_checked(OrtSession& session, const RunCall& call) {
   uint8_t kind = overrides_initializer(session, call) ? kInitializersAsInputs : kMainCore;
-  const ScalarFeed scalars =
-      session.has_scalar_inputs && session.load ? scalar_feed(session, call) : ScalarFeed::kScalars;
+  const ScalarFeed scalars = may_load_for_scalars(session) ? scalar_feed(session, call) : ScalarFeed::kScalars;
   if (scalars != ScalarFeed::kScalars) kind |= kScalarsOfAnyShape;
   if (kind == kMainCore) [[likely]]
     return run_core(session, session.main, call);
@@ -385,6 +384,10 @@ OrtStatus* run_with_adapters(OrtSession& session, RunCall call) {
 
 }  // namespace
 
+bool may_load_for_scalars(const OrtSession& session) noexcept {
+  return session.has_scalar_inputs && session.load && !session.scalars_only.load(std::memory_order_relaxed);
+}
+
 OrtStatus* other_core(OrtSession& session, uint8_t kind, std::shared_ptr<CoreSession>* out) {
   auto others = session.others.lock();
   std::shared_ptr<CoreSession>& core = (*others)[kind];
@@ -393,7 +396,10 @@ OrtStatus* other_core(OrtSession& session, uint8_t kind, std::shared_ptr<CoreSes
     options.initializers_as_inputs = (kind & kInitializersAsInputs) != 0;
     options.scalars_of_any_shape = (kind & kScalarsOfAnyShape) != 0;
     Result<std::shared_ptr<Session>> made = session.load(options);
-    if (!made.ok()) return to_ort(made.status());
+    if (!made.ok()) {
+      if (options.scalars_of_any_shape) session.scalars_only = true;  // not to be tried in every run
+      return to_ort(made.status());
+    }
     core = std::make_shared<CoreSession>(*std::move(made));
   }
   *out = core;

@@ -40,6 +40,8 @@ inline bool declares_scalar(const ValueInfo& info) {
 // Whether values for inputs that are scalars have dimensions, and then whether all of these have one element.
 enum class ScalarFeed : uint8_t { kScalars, kOneElement, kOthers };
 void add_scalar_feed(const ValueInfo& info, const OrtValue& value, ScalarFeed& feed) noexcept;
+// Whether the model can be loaded again for values that are no scalars.
+bool may_load_for_scalars(const OrtSession& session) noexcept;
 // The model loaded again, when a run first needs it so; `kind` is of OtherCore's bits.
 OrtStatus* other_core(OrtSession& session, uint8_t kind, std::shared_ptr<CoreSession>* out);
 

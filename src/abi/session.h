@@ -7,6 +7,7 @@
 #include <tenon/session.h>
 
 #include <array>
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
@@ -75,7 +76,8 @@ struct OrtSession {
   tenon::abi::PluginSession plugins;
   std::shared_ptr<tenon::abi::CoreSession> main;  // shared with runs that a stream has queued
   bool has_scalar_inputs = false;
-  tenon::abi::CoreLoader load;  // kept only if a run may need the model again
+  std::atomic<bool> scalars_only = false;  // the model could not be loaded again for others
+  tenon::abi::CoreLoader load;             // kept only if a run may need the model again
   tenon::SessionOptions core_options;
   // The model loaded again, by OtherCore.
   tenon::Guarded<std::array<std::shared_ptr<tenon::abi::CoreSession>, 4>> others;

@@ -242,6 +242,23 @@ def test_a_dictionary_is_a_map_with_the_models_types():
         session.run(None, {"x": {"a": 2**63}})
 
 
+def test_a_scalar_takes_any_shape_as_often_as_the_model_can_be_loaded_again(tmp_path):
+    file = tmp_path / "scalar.onnx"
+    file.write_bytes(models.one_node("Neg", shape=()))
+    session = tenon.InferenceSession(file)
+    one, two = np.array([3], np.float32), np.array([3, 4], np.float32)
+    assert session.run(None, {"x": two})[0].tolist() == [-3, -4]
+    file.unlink()
+    assert session.run(None, {"x": one})[0].shape == (1,)  # it was loaded again already
+    file.write_bytes(models.one_node("Neg", shape=()))
+    session = tenon.InferenceSession(file)
+    file.unlink()
+    assert session.run(None, {"x": one})[0].shape == ()
+    with pytest.raises(tenon.Error):
+        session.run(None, {"x": two})
+    assert session.run(None, {"x": np.float32(3)})[0] == -3
+
+
 def test_an_optional_may_be_none_or_missing():
     for feed in ({"o": None}, {"o": X}, {}):
         ours, theirs = both(models.optional(), feed)
