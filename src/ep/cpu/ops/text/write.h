@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 namespace tenon::cpu::ref {
 
@@ -16,7 +17,8 @@ void write_digits(uint64_t magnitude, bool negative, std::string& text);
 template <std::integral T>
 void write_integer(T value, std::string& text) {
   const bool negative = value < 0;
-  const auto bits = static_cast<uint64_t>(value);
+  const auto bits =
+      static_cast<uint64_t>(static_cast<std::conditional_t<std::is_signed_v<T>, int64_t, uint64_t>>(value));
   write_digits(negative ? 0 - bits : bits, negative, text);
 }
 
