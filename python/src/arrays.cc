@@ -250,11 +250,12 @@ constexpr int64_t kFewStrings = 32;
 // costs a third of a new one, and its release less than that. The texts outlive the maker.
 class StringMaker {
  public:
-  explicit StringMaker(int64_t count) : bits_(count < kManyStrings ? 7 : 9), known_(new Known[size_t{1} << bits_]()) {}
+  explicit StringMaker(int64_t count) : bits_(count < kManyStrings ? 7 : 9) {}
   // A new reference.
   PyObject* make(std::string_view text) {
     // Python has the shorter ones already.
     if (left_ == 0 || text.size() < 2 || text.size() > kLongest) return make_string(text);
+    if (known_ == nullptr) known_.reset(new Known[size_t{1} << bits_]());  // tokens of one character do without
     const Ends ends = ends_of(text);
     Known& known = known_[slot_of(ends, text.size())];
     if (known.ends == ends && known.text.size() == text.size() && is_middle_equal(known.text, text)) {
@@ -302,7 +303,7 @@ class StringMaker {
   }
 
   const int bits_;  // of a slot's number
-  const std::unique_ptr<Known[]> known_;
+  std::unique_ptr<Known[]> known_;
   int64_t left_ = 64;  // a search in vain costs a quarter of what a repeated one saves: with fewer than that it ends
 };
 
