@@ -4,7 +4,7 @@
 Beside arrays of floats there are the inputs and outputs of pipelines of scikit-learn: strings in arrays, tables and lists,
 dictionaries, sequences, counted n-grams and ZipMap's dictionaries.
 
-    bench/python_call.py [--rounds N] [--calls N] [--json FILE] [--limit 0.5]
+    bench/python_call.py [--rounds N] [--calls N] [--json FILE] [--limit 0.5] [--only TEXT]
 
 Both packages run in turns in one process, on the same arrays, with one thread; their results are compared first. A figure
 is the CPU time of the thread for one call in nanoseconds, the median of the rounds. `ratio` is Tenon's time divided by
@@ -75,6 +75,49 @@ def object_cases(rows=60):
                                                  mark=0, mincharnum=1, pad_value="#", tokenexp="."), table[:, 0].copy())
 
 
+def text_cases():
+    """The same for strings of other sizes, numbers and alphabets, and for more operators that take or give them."""
+    random, tensor = np.random.default_rng(0), helper.make_tensor_type_proto
+    strings, integers, floats = (tensor(t, ["n"]) for t in (TensorProto.STRING, TensorProto.INT64, TensorProto.FLOAT))
+
+    def column(words, count):
+        return random.choice(np.array(words, object), count)
+
+    def model(op, feed, result, **more):
+        return object_model(op, feed, result, **{"domain": "", "opset": 20, **more})
+
+    alphabets = {"4 bytes": [f"{i:04}" for i in range(500)], "100 bytes": [f"{i:0100}" for i in range(500)],
+                 "latin": [f"catégorie numéro {i}" for i in range(200)], "chinese": [f"第{i}号的类别名称" for i in range(200)]}
+    concat = model("StringConcat", strings, tensor(TensorProto.STRING, None), inputs="xx")
+    for label, words in alphabets.items():
+        for count in (1, 16, 1000):
+            yield f"StringConcat, {count} of {label}", concat, column(words, count)
+        x = column(words, 200).reshape(-1, 2)
+        encoder = object_model("OneHotEncoder", tensor(TensorProto.STRING, ["n", 2]), tensor(TensorProto.FLOAT, None), cats_strings=words[:20],
+                               zeros=1)
+        yield f"OneHotEncoder, U, {label}", encoder, x.astype("U")
+        yield f"OneHotEncoder, {label}", encoder, x
+    words = [f"category {i}" for i in range(200)]
+    few, many = column(words, 16), column(words, 1000)
+    labels = list(range(200))
+    for x in (few, many):
+        n = len(x)
+        yield (f"LabelEncoder, {n} to numbers", object_model("LabelEncoder", strings, integers, keys_strings=words, values_int64s=labels), x)
+        yield (f"LabelEncoder, {n} to words", object_model("LabelEncoder", integers, strings, keys_int64s=labels, values_strings=words),
+               random.integers(0, 200, n))
+        yield f"StringNormalizer, {n}", model("StringNormalizer", strings, strings, case_change_action="UPPER", locale="C"), x
+        yield f"RegexFullMatch, {n}", model("RegexFullMatch", strings, tensor(TensorProto.BOOL, ["n"]), pattern="[a-z]+ [0-9]+"), x
+        yield f"Identity, {n} strings", model("Identity", strings, strings), x
+        yield (f"Tokenizer, {n}", model("Tokenizer", strings, tensor(TensorProto.STRING, None), domain="com.microsoft", mark=0, mincharnum=1,
+                                        pad_value="#", separators=[" "]), x)
+        for kind, numbers in {"short integers": random.integers(0, 100, n), "long integers": random.integers(0, 10**12, n)}.items():
+            yield f"Cast, {n} {kind} to strings", model("Cast", integers, strings, to=TensorProto.STRING), numbers
+            yield f"Cast, {n} strings to {kind}", model("Cast", strings, integers, to=TensorProto.INT64), numbers.astype(str).astype(object)
+        numbers = random.integers(-4000, 4000, n).astype(np.float32) / 8  # of few digits: onnxruntime prints eight
+        yield f"Cast, {n} floats to strings", model("Cast", floats, strings, to=TensorProto.STRING), numbers
+        yield f"Cast, {n} strings to floats", model("Cast", strings, floats, to=TensorProto.FLOAT), numbers.astype(str).astype(object)
+
+
 def session(package, model):
     options = package.SessionOptions()
     options.intra_op_num_threads = 1
@@ -100,7 +143,7 @@ def cases():
         values = {n: {k: p.OrtValue.ortvalue_from_numpy(x) for k, x in feed.items()} for n, p in packages.items()}
         yield label, "OrtValues", {n: (lambda n=n: made[n].run_with_ort_values(["y"], values[n])) for n in made}
         yield label, "IOBinding", {n: bound(made[n], feed) for n in made}
-    for label, model, x in object_cases():
+    for label, model, x in [*object_cases(), *text_cases()]:
         made = {name: session(package, model) for name, package in packages.items()}
         yield label, "run", {n: (lambda s=s, x=x: s.run(None, {"x": x})) for n, s in made.items()}
 
@@ -125,12 +168,15 @@ def main():
     parser.add_argument("--calls", type=int, default=2000)
     parser.add_argument("--json")
     parser.add_argument("--limit", type=float)
+    parser.add_argument("--only", default="", help="cases whose name has this in it")
     arguments = parser.parse_args()
     print(f"tenon {tenon.__version__}, onnxruntime {onnxruntime.__version__}, Python {platform.python_version()}, "
           f"numpy {np.__version__}; ns for one call")
-    print(f"{'model':30} {'call':12} {'tenon':>8} {'onnxruntime':>12} {'ratio':>6}")
+    print(f"{'model':36} {'call':12} {'tenon':>8} {'onnxruntime':>12} {'ratio':>6}")
     rows, bad = [], False
     for label, kind, calls in cases():
+        if arguments.only not in label:
+            continue
         results = [call() for call in calls.values()]
         if kind.startswith("run"):
             check(results[0][0], results[1][0])
@@ -140,7 +186,7 @@ def main():
                 times[name].append(timed(call, arguments.calls))
         ours, theirs = (statistics.median(t) for t in times.values())
         rows.append({"model": label, "call": kind, "tenon_ns": ours, "onnxruntime_ns": theirs, "ratio": ours / theirs})
-        print(f"{label:30} {kind:12} {ours:8.0f} {theirs:12.0f} {ours / theirs:6.2f}", flush=True)
+        print(f"{label:36} {kind:12} {ours:8.0f} {theirs:12.0f} {ours / theirs:6.2f}", flush=True)
         bad |= arguments.limit is not None and kind == "run" and ours / theirs > arguments.limit
     if arguments.json:
         with open(arguments.json, "w") as file:

@@ -38,6 +38,9 @@ class TENON_API Object : public std::enable_shared_from_this<Object> {
   // A sequence of maps with the same keys, one a row of `values`: the maps are made when elements() is first asked for.
   // Errors: those of map(), and values that are no matrix with a column for each key.
   static Result<ObjectRef> maps(Tensor keys, Tensor values);
+  // A sequence of tensors of one shape, which lie one behind the other in `whole` and keep it: they are made when
+  // elements() is first asked for. Errors: a tensor that is no whole number of them, and elements that share bytes.
+  static Result<ObjectRef> parts(Tensor whole, const Shape& part);
   // `sequence` with one more element. Where `sequence` was made so with the same `batch`, both share their memory: a
   // batch belongs to one thread at a time.
   static ObjectRef appended(const Object& sequence, ObjectRef element, uint64_t batch);
@@ -52,6 +55,9 @@ class TENON_API Object : public std::enable_shared_from_this<Object> {
   // Of a sequence by maps() what it was made of, for callers that can do without its elements; null for others.
   const Tensor* map_keys() const;
   const Tensor* map_values() const;
+  // The same of a sequence by parts().
+  const Tensor* parts_whole() const;
+  const Shape* parts_shape() const;
 
  private:
   struct Rows;
@@ -62,7 +68,7 @@ class TENON_API Object : public std::enable_shared_from_this<Object> {
   std::shared_ptr<std::vector<ObjectRef>> elements_;
   size_t count_ = 0;
   uint64_t batch_ = 0;          // 0: elements_ is not extended
-  std::shared_ptr<Rows> rows_;  // of maps()
+  std::shared_ptr<Rows> rows_;  // of maps() and parts()
 };
 
 // Takes the texts. Errors: a shape with another number of elements.

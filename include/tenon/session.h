@@ -70,6 +70,8 @@ struct SessionOptions {
   std::map<std::string, std::span<const std::byte>> external_files = {};
   // Initializers that the model also lists as inputs (IR 4 and newer) become inputs that every run binds.
   bool initializers_as_inputs = false;
+  // Inputs that the model declares as scalars have no declared shape: runs bind tensors of any, as ONNX Runtime's do.
+  bool scalars_of_any_shape = false;
   // Sessions with the same object read one copy of packed weights (tenon/packed_weights.h). Sessions of several
   // processes share through a folder: config key tenon.packed_weights_folder.
   std::shared_ptr<PackedWeights> packed_weights = nullptr;
@@ -126,6 +128,7 @@ struct ValueSpace {
 // The copies and times of one run. Reuse one object: its memory is kept. Threads: of one run at a time.
 struct RunReport {
   CopyLedger copies;
+  bool timed = true;     // set to false before a run, whose times then stay 0: only its copies are wanted
   int64_t wait_ns = 0;   // for the fences in RunOptions::waits
   int64_t infer_ns = 0;  // planning (on a new signature) and kernels
   int64_t signal_ns = 0;

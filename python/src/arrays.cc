@@ -3,10 +3,12 @@
 #define NPY_NO_DEPRECATED_API NPY_1_7_API_VERSION
 #include <numpy/arrayobject.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <memory>
 
 namespace tenon::python {
 namespace {
@@ -109,7 +111,8 @@ std::string text_of(nb::handle element) {
 }
 
 Tensor string_tensor_of(nb::handle array) {
-  if (std::optional<Tensor> plain = plain_strings_of(array)) return *std::move(plain);
+  std::shared_ptr<InputTexts> held;
+  if (std::optional<Tensor> plain = plain_strings_of(array, held)) return *std::move(plain);
   const Shape shape = shape_of(as_array(array), "An array of strings");
   std::vector<std::string> texts;
   nb::object elements = array.attr("ravel")().attr("tolist")();
@@ -119,18 +122,9 @@ Tensor string_tensor_of(nb::handle array) {
 }
 
 // numpy's fixed-width text: UCS4, filled up with zeros. False for what is no character.
-bool append_ucs4(const uint32_t* codes, size_t count, std::string& text) {
+bool assign_ucs4(const uint32_t* codes, size_t count, std::string& text) {
   while (count > 0 && codes[count - 1] == 0) --count;
-  // Mostly ASCII: narrowed as if it were, which compilers do with vectors.
-  const size_t before = text.size();
-  text.resize(before + count);
-  uint32_t all = 0;
-  for (size_t i = 0; i < count; ++i) {
-    all |= codes[i];
-    text[before + i] = static_cast<char>(codes[i]);
-  }
-  if (all < 0x80) return true;
-  text.resize(before);
+  text.clear();
   for (size_t i = 0; i < count; ++i) {
     const uint32_t code = codes[i];
     const auto tail = [&](int shift) { text += static_cast<char>(0x80 | (code >> shift & 0x3F)); };
@@ -147,6 +141,36 @@ bool append_ucs4(const uint32_t* codes, size_t count, std::string& text) {
       if (code > 0x10FFFF) return false;
       text += static_cast<char>(0xF0 | code >> 18);
       tail(12), tail(6), tail(0);
+    }
+  }
+  return true;
+}
+
+// The texts of an array of such elements of `width` characters. Most are ASCII: many are narrowed at once as if they
+// were, which compilers do with vectors.
+bool assign_all_ucs4(const uint32_t* codes, size_t width, std::span<std::string> texts) {
+  constexpr size_t kPiece = 1024;
+  std::array<char, kPiece> narrow;
+  const size_t rows = width == 0 ? texts.size() : std::max<size_t>(1, kPiece / width);
+  for (size_t begin = 0; begin < texts.size(); begin += rows) {
+    const size_t end = std::min(texts.size(), begin + rows);
+    const size_t count = (end - begin) * width;
+    uint32_t all = count > kPiece ? 0x80 : 0;
+    if (count <= kPiece) {
+      for (size_t i = 0; i < count; ++i) {
+        all |= codes[i];
+        narrow[i] = static_cast<char>(codes[i]);
+      }
+    }
+    const char* row = narrow.data();
+    for (size_t i = begin; i < end; ++i, row += width, codes += width) {
+      if (all >= 0x80) {
+        if (!assign_ucs4(codes, width, texts[i])) return false;
+        continue;
+      }
+      size_t length = width;
+      while (length > 0 && row[length - 1] == 0) --length;
+      texts[i].assign(row, length);
     }
   }
   return true;
@@ -205,6 +229,15 @@ nb::object array_over(const Tensor& tensor) {
 
 // A new reference.
 PyObject* make_string(std::string_view text) {
+  // Tokens of one character are common, and Python has one object for each of ASCII.
+  static std::array<PyObject*, 128> known{};
+  if (text.size() == 1 && static_cast<unsigned char>(text[0]) < known.size()) {
+    PyObject*& one = known[static_cast<unsigned char>(text[0])];
+    if (one == nullptr) one = PyUnicode_DecodeUTF8(text.data(), 1, nullptr);
+    if (one == nullptr) throw nb::python_error();
+    Py_INCREF(one);
+    return one;
+  }
   PyObject* object = PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), nullptr);
   if (object == nullptr) throw nb::python_error();
   return object;
@@ -217,43 +250,60 @@ constexpr int64_t kFewStrings = 32;
 // costs a third of a new one, and its release less than that. The texts outlive the maker.
 class StringMaker {
  public:
+  explicit StringMaker(int64_t count) : bits_(count < kManyStrings ? 7 : 9) {}
   // A new reference.
   PyObject* make(std::string_view text) {
     // Python has the shorter ones already.
     if (left_ == 0 || text.size() < 2 || text.size() > kLongest) return make_string(text);
-    Known& known = known_[slot_of(text)];
-    if (known.object != nullptr && known.text == text) {
+    if (known_ == nullptr) known_.reset(new Known[size_t{1} << bits_]());  // tokens of one character do without
+    const Ends ends = ends_of(text);
+    Known& known = known_[slot_of(ends, text.size())];
+    if (known.ends == ends && known.text.size() == text.size() && is_middle_equal(known.text, text)) {
       left_ += 3;
       Py_INCREF(known.object);
       return known.object;
     }
     --left_;
-    known = {text, make_string(text)};
+    known = {ends, text, make_string(text)};
     return known.object;
   }
 
  private:
-  static constexpr size_t kLongest = 64, kBits = 7;
+  static constexpr size_t kLongest = 64;
+  static constexpr int64_t kManyStrings = 512;
+  // The first and the last bytes of a text, all of it up to 16 of them.
+  struct Ends {
+    uint64_t first = 0, last = 0;
+    friend bool operator==(const Ends&, const Ends&) = default;
+  };
   struct Known {
-    std::string_view text;
+    Ends ends;
+    std::string_view text;       // of no bytes: there is none
     PyObject* object = nullptr;  // the array's
   };
 
   template <typename Word>
-  static uint64_t ends_of(std::string_view text) {
+  static Ends words_of(std::string_view text) {
     Word first = 0, last = 0;
     std::memcpy(&first, text.data(), sizeof(Word));
     std::memcpy(&last, text.data() + text.size() - sizeof(Word), sizeof(Word));
-    return first * 0x9E3779B97F4A7C15 ^ last * 0xC2B2AE3D27D4EB4F;
+    return {first, last};
   }
-  static size_t slot_of(std::string_view text) {
-    const uint64_t ends = text.size() >= 8   ? ends_of<uint64_t>(text)
-                          : text.size() >= 4 ? ends_of<uint32_t>(text)
-                                             : ends_of<uint16_t>(text);
-    return (ends + text.size()) * 0x9E3779B97F4A7C15 >> (64 - kBits);
+  static Ends ends_of(std::string_view text) {
+    return text.size() >= 8   ? words_of<uint64_t>(text)
+           : text.size() >= 4 ? words_of<uint32_t>(text)
+                              : words_of<uint16_t>(text);
+  }
+  static bool is_middle_equal(std::string_view a, std::string_view b) {
+    return a.size() <= 16 || a.data() == b.data() || std::memcmp(a.data() + 8, b.data() + 8, a.size() - 16) == 0;
+  }
+  size_t slot_of(const Ends& ends, size_t size) const {
+    const uint64_t mixed = ends.first * 0x9E3779B97F4A7C15 ^ ends.last * 0xC2B2AE3D27D4EB4F;
+    return (mixed + size) * 0x9E3779B97F4A7C15 >> (64 - bits_);
   }
 
-  std::array<Known, size_t{1} << kBits> known_;
+  const int bits_;  // of a slot's number
+  std::unique_ptr<Known[]> known_;
   int64_t left_ = 64;  // a search in vain costs a quarter of what a repeated one saves: with fewer than that it ends
 };
 
@@ -276,7 +326,7 @@ nb::object strings_to_python(const Tensor& tensor) {
   if (count < kFewStrings) {
     fill(&make_string);
   } else {
-    StringMaker maker;
+    StringMaker maker(count);
     fill([&](std::string_view text) { return maker.make(text); });
   }
   return array;
@@ -354,8 +404,26 @@ nb::object map_rows_to_python(const Tensor& key_tensor, const Tensor& values) {
   return made;
 }
 
+// The arrays of a sequence of tensors that lie in one, without a value for each in between.
+nb::object parts_to_python(const Tensor& whole, const Shape& part) {
+  const int64_t size = part.element_count();
+  const int64_t count = whole.shape().element_count() / size;
+  const size_t part_bytes = static_cast<size_t>(size) * data_type_size(whole.type());
+  MemorySpace space = whole.space();
+  space.alignment = 0;
+  nb::object made = nb::steal(PyList_New(static_cast<Py_ssize_t>(count)));
+  if (!made.is_valid()) throw nb::python_error();
+  for (int64_t i = 0; i < count; ++i) {
+    const Tensor element = unwrap(Tensor::view(whole.type(), part, whole.data_as<std::byte>() + i * part_bytes,
+                                               part_bytes, whole.owner(), space));
+    PyList_SetItem(made.ptr(), static_cast<Py_ssize_t>(i), to_python(element).release().ptr());
+  }
+  return made;
+}
+
 nb::object object_to_python(const Object& object) {
   if (object.kind() == ObjectKind::kTensor) return to_python(object.as_tensor());
+  if (object.parts_whole() != nullptr) return parts_to_python(*object.parts_whole(), *object.parts_shape());
   if (object.map_keys() != nullptr) return map_rows_to_python(*object.map_keys(), *object.map_values());
   const Tensor* known = nullptr;
   std::vector<nb::object> keys;
@@ -472,6 +540,9 @@ class ListReader {
   if (is_array(object))
     raise(ORT_INVALID_ARGUMENT,
           "input with name: '" + name + "' expected to be of type: " + expected + " but received a tensor");
+  if (PyDict_Check(object.ptr()) != 0)
+    raise(ORT_INVALID_ARGUMENT, "Unexpected input data type. Actual: (a dictionary) , expected: (" + expected +
+                                    ") for input \"" + name + "\"");
   nb::object type = nb::str(nb::handle(reinterpret_cast<PyObject*>(Py_TYPE(object.ptr()))));
   raise(PyExc_RuntimeError, "Unable to handle object of type " + std::string(nb::cast<std::string>(type)) +
                                 " for input \"" + name + "\", which is " + expected);
@@ -495,6 +566,13 @@ ObjectRef to_map(nb::handle value, const ObjectType& type, const std::string& na
         raise(ORT_INVALID_ARGUMENT, "Input \"" + name + "\" is " + type.to_string() + ", and " +
                                         nb::cast<std::string>(nb::repr(key)) + " is a key of its dictionary.");
     }
+    // Integers become floats where the model wants those; 2.5 does not become 2, and is an error of types later.
+    const nb::object natural = make_array(list, nullptr);
+    const nb::object wanted = dtype_of(element);
+    if (wanted.is_valid() && PyArray_SIZE(as_array(natural)) > 0 &&
+        PyArray_CanCastTypeTo(PyArray_DESCR(as_array(natural)), reinterpret_cast<PyArray_Descr*>(wanted.ptr()),
+                              NPY_SAME_KIND_CASTING) == 0)
+      return tensor_of_array(natural);
     return tensor_of_object(list, element, nullptr, name);
   };
   Tensor keys = side(true, type.type);
@@ -583,13 +661,15 @@ std::optional<Tensor> view_of(nb::handle object, bool owned) {
   return PyArray_ISWRITEABLE(array) ? *std::move(view) : view->as_read_only();
 }
 
-std::optional<Tensor> plain_strings_of(nb::handle object) {
+std::optional<Tensor> plain_strings_of(nb::handle object, std::shared_ptr<InputTexts>& spare) {
   PyArrayObject* const array = as_array(object);
   const int type = PyArray_TYPE(array);
   if ((type != NPY_OBJECT && type != NPY_UNICODE) || PyArray_NDIM(array) > Shape::kMaxRank) return std::nullopt;
   // Columns of a table, mostly. A copy of the references costs less than an element at a time.
-  if (!PyArray_ISCARRAY_RO(array)) return plain_strings_of(make_array(object, nullptr));
-  std::vector<std::string> texts(static_cast<size_t>(PyArray_SIZE(array)));
+  if (!PyArray_ISCARRAY_RO(array)) return plain_strings_of(make_array(object, nullptr), spare);
+  if (spare.use_count() != 1) spare = std::make_shared<InputTexts>();
+  std::vector<std::string>& texts = spare->texts;
+  texts.resize(static_cast<size_t>(PyArray_SIZE(array)));
   if (type == NPY_OBJECT) {
     auto* const* element = static_cast<PyObject* const*>(PyArray_DATA(array));
     for (std::string& text : texts) {
@@ -602,13 +682,13 @@ std::optional<Tensor> plain_strings_of(nb::handle object) {
     }
   } else {
     const size_t width = texts.empty() ? 0 : static_cast<size_t>(PyArray_NBYTES(array)) / 4 / texts.size();
-    const auto* codes = static_cast<const uint32_t*>(PyArray_DATA(array));
-    for (std::string& text : texts) {
-      if (!append_ucs4(codes, width, text)) return std::nullopt;
-      codes += width;
-    }
+    if (!assign_all_ucs4(static_cast<const uint32_t*>(PyArray_DATA(array)), width, texts)) return std::nullopt;
   }
-  return unwrap(string_tensor(std::move(texts), shape_of(array, "An array of strings")));
+  spare->addresses.clear();
+  for (const std::string& text : texts) spare->addresses.push_back(&text);
+  spare->addresses.push_back(nullptr);  // data() is never null
+  return unwrap(Tensor::view(DataType::kString, shape_of(array, "An array of strings"), spare->addresses.data(),
+                             texts.size() * sizeof(void*), spare));
 }
 
 Tensor tensor_of_array(nb::handle array, bool* copied) {
@@ -654,16 +734,15 @@ Tensor tensor_of_object(nb::handle object, DataType tensor_type, const ObjectTyp
   if (ListReader::reads(tensor_type))
     if (std::optional<Tensor> plain = ListReader(tensor_type).read(object.ptr())) return *std::move(plain);
   nb::object dtype = tensor_type == DataType::kUndefined ? nb::object() : dtype_of(tensor_type);
-  nb::object natural = make_array(object, nullptr);
-  // Integers become floats where the model wants those; 2.5 does not become 2, and is an error of types later.
-  // Numbers are booleans as everywhere in Python.
-  auto* wanted = reinterpret_cast<PyArray_Descr*>(dtype.ptr());
-  const auto fits = [wanted](PyArrayObject* array) {
-    if (wanted->type_num == NPY_BOOL && PyArray_ISNUMBER(array)) return true;
-    return PyArray_SIZE(array) == 0 || PyArray_CanCastTypeTo(PyArray_DESCR(array), wanted, NPY_SAME_KIND_CASTING) != 0;
-  };
-  if (wanted == nullptr || !fits(as_array(natural))) return tensor_of_array(natural);
-  return tensor_of_array(make_array(object, reinterpret_cast<PyArray_Descr*>(dtype.release().ptr())));
+  try {
+    // As onnxruntime does: numpy's conversion to the model's type, which cuts 2.5 to 2.
+    return tensor_of_array(make_array(object, reinterpret_cast<PyArray_Descr*>(dtype.release().ptr())));
+  } catch (nb::python_error& error) {
+    if (!error.matches(PyExc_Exception)) throw;
+    raise(PyExc_RuntimeError, "Could not create tensor from given input list for input \"" + name +
+                                  "\", which is tensor(" + std::string(data_type_name(tensor_type)) +
+                                  "): " + str_of(error.value()));
+  }
 }
 
 nb::object to_python(const Tensor& tensor) {

@@ -5,7 +5,10 @@
 #include <tenon/object_type.h>
 #include <tenon/tensor.h>
 
+#include <memory>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "core.h"
 
@@ -27,8 +30,14 @@ nb::object dtype_of(DataType type);
 // A view of an array that is contiguous, aligned, of the machine's byte order and not of strings; nothing for others.
 // Without `owned` the caller keeps the array alive.
 std::optional<Tensor> view_of(nb::handle array, bool owned);
-// A copy of an array's strings, without a call of Python code; nothing for an array that needs one.
-std::optional<Tensor> plain_strings_of(nb::handle array);
+// Strings of an input, whose memory the next run's take where no tensor shows them any more.
+struct InputTexts {
+  std::vector<std::string> texts;
+  std::vector<const std::string*> addresses;
+};
+// A copy of an array's strings, without a call of Python code; nothing for an array that needs one. `spare` (null: none
+// yet) holds them, and those before if they have no other owner.
+std::optional<Tensor> plain_strings_of(nb::handle array, std::shared_ptr<InputTexts>& spare);
 // A tensor for any array: its memory where it is fit, else a copy (strings always). `copied` (may be null) is set.
 Tensor tensor_of_array(nb::handle array, bool* copied = nullptr);
 // The same memory with another type of the same size, as ortvalue_from_numpy_with_onnx_type does.

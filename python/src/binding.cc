@@ -34,6 +34,22 @@ Value value_at(const Device& device, nb::handle element_type, const std::vector<
   return Value::take(made);
 }
 
+// Whether the session makes tensors on the device. Where none of its providers does, onnxruntime makes outputs in the
+// host's memory, and so do we, with a warning.
+bool has_memory_of(const PyBinding& binding, const std::string& name, const Device& device) {
+  if (device.type == 0) return true;
+  const MemorySpace space{.device_type = device.type == 1 ? DeviceType::kGpu : DeviceType::kNpu,
+                          .kind = device.memory == 0 ? MemoryKind::kDefault : MemoryKind::kHostAccessible,
+                          .vendor_id = device.vendor,
+                          .device_id = device.id};
+  if (binding.loaded->core->allocate(DataType::kUint8, Shape{1}, space).ok()) return true;
+  const std::string text = "Output \"" + name +
+                           "\" is made in the host's memory: no provider of the session has memory of " +
+                           space.to_string() + ".";
+  if (PyErr_WarnEx(PyExc_RuntimeWarning, text.c_str(), 2) < 0) throw nb::python_error();
+  return false;
+}
+
 void bind_input(PyBinding& binding, const std::string& name, const OrtValue* value) {
   check_run(api().BindInput(binding.handle.get(), name.c_str(), value));
 }
@@ -104,6 +120,17 @@ void run(const PyBinding& binding, nb::handle run_options, nb::handle waits, nb:
 
 }  // namespace
 
+void run_with_binding(nb::handle session, nb::handle binding, nb::handle run_options, nb::handle waits,
+                      nb::handle signals) {
+  if (nb::isinstance<PyBinding>(binding)) return run(nb::cast<const PyBinding&>(binding), run_options, waits, signals);
+  static PyObject* const native_name = PyUnicode_InternFromString("_iobinding");
+  static PyObject* const session_name = PyUnicode_InternFromString("_session");
+  const nb::object native = nb::getattr(binding, nb::handle(native_name));
+  if (!nb::getattr(binding, nb::handle(session_name)).is(session))
+    raise(PyExc_ValueError, "IOBinding must be used with the session that created it.");
+  run(nb::cast<const PyBinding&>(native), run_options, waits, signals);
+}
+
 void bind_binding(nb::module_& m) {
   using nb::arg;
   nb::class_<PyBinding>(m, "SessionIOBinding", "The native part of IOBinding.")
@@ -121,7 +148,7 @@ void bind_binding(nb::module_& m) {
           },
           arg("session"), "A binding without inputs and outputs.",
           nb::sig("def __init__(self, session: Session) -> None"))
-      .def("bind_input", &bind_array, arg("name"), arg("arr_on_cpu"),
+      .def("bind_input", &bind_array, arg("name"), arg("arr_on_cpu").none(),
            "Binds an array, which is read where it lies, or memory at an address (element type and shape of the tensor "
            "there).")
       .def(
@@ -140,7 +167,7 @@ void bind_binding(nb::module_& m) {
       .def(
           "bind_output",
           [](PyBinding& binding, const std::string& name, const Device& device) {
-            const OwnedMemoryInfo info = memory_info_of(device);
+            const OwnedMemoryInfo info = memory_info_of(has_memory_of(binding, name, device) ? device : Device());
             check_run(api().BindOutputToDevice(binding.handle.get(), name.c_str(), info.get()));
           },
           arg("name"), arg("device"),
@@ -159,10 +186,6 @@ void bind_binding(nb::module_& m) {
             check_run(api().BindOutput(binding.handle.get(), name.c_str(), value.handle()));
           },
           arg("name"), arg("ortvalue"), "Binds a value whose memory a run writes.")
-      .def("_run", &run,
-           nb::sig("def _run(self, run_options: RunOptions | None = None, waits: collections.abc.Iterable[Fence] | "
-                   "None = None, signals: collections.abc.Iterable[Fence] | None = None) -> None"),
-           arg("run_options") = nb::none(), arg("waits") = nb::none(), arg("signals") = nb::none())
       .def(
           "synchronize_inputs", [](PyBinding& binding) { synchronize(binding, true); },
           "Waits until devices have what was bound.")

@@ -146,6 +146,10 @@ std::string take_text(char* text);
 // The process's env; the first call makes it.
 OrtEnv* env();
 
+// Writes a line of the env's log: to the program's function, else to stderr. For CreateEnvWithCustomLogger.
+void write_log(void* unused, OrtLoggingLevel severity, const char* category, const char* id, const char* location,
+               const char* message) noexcept;
+
 // Keeps a Python object alive for C++ code that may drop it on any thread.
 std::shared_ptr<const void> keep_alive(nb::handle object);
 
@@ -167,5 +171,7 @@ void bind_interop(nb::module_& m);
 void bind_sparse(nb::module_& m);
 void bind_adapters(nb::module_& m);
 void bind_compile(nb::module_& m);
+void bind_logging(nb::module_& m);
+void bind_packages(nb::module_& m);
 
 }  // namespace tenon::python

@@ -292,12 +292,14 @@ OrtEnv* env() {
     return made.env;
   const auto severity = static_cast<OrtLoggingLevel>(made.severity);
   if (!made.global_threads) {
-    check(api().CreateEnv(severity, "Default", &made.env));
+    check(api().CreateEnvWithCustomLogger(&write_log, nullptr, severity, "Default", &made.env));
   } else {
     OrtThreadingOptions* threads = nullptr;
     check(api().CreateThreadingOptions(&threads));
     OrtStatus* status = api().SetGlobalIntraOpNumThreads(threads, made.intra_op_threads);
-    if (status == nullptr) status = api().CreateEnvWithGlobalThreadPools(severity, "Default", threads, &made.env);
+    if (status == nullptr)
+      status = api().CreateEnvWithCustomLoggerAndGlobalThreadPools(&write_log, nullptr, severity, "Default", threads,
+                                                                   &made.env);
     api().ReleaseThreadingOptions(threads);
     check(status);
   }

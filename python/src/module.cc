@@ -19,4 +19,6 @@ NB_MODULE(_core, m) {
   bind_binding(m);
   bind_interop(m);
   bind_compile(m);
+  bind_logging(m);
+  bind_packages(m);
 }

@@ -112,6 +112,7 @@ void check_complete(const Loaded& loaded, nb::dict feed) {
 void add_input(const Loaded& loaded, Call& call, const std::string& name, nb::handle given, SettingsLease& settings) {
   const ValueInfo* info = find_info(loaded.core->inputs(), name);
   if (info == nullptr) info = find_info(loaded.core->overridable_initializers(), name);
+  if (info == nullptr && given.is_none()) return;  // as onnxruntime
   if (nb::isinstance<Value>(given)) {
     call.inputs.push_back(nb::cast<const Value&>(given).handle());
     call.kept.push_back(nb::borrow(given));
@@ -139,15 +140,18 @@ void add_input(const Loaded& loaded, Call& call, const std::string& name, nb::ha
 }
 
 void fill_outputs(const Loaded& loaded, Call& call, nb::handle output_names) {
-  const bool all = output_names.is_none() || nb::len(output_names) == 0;
-  if (all) {
+  const int given = PyObject_IsTrue(output_names.ptr());
+  if (given < 0) throw nb::python_error();
+  if (given == 0) {
     for (const ValueInfo& info : loaded.core->outputs()) call.output_texts.push_back(info.name);
     return;
   }
   if (PyUnicode_Check(output_names.ptr()) != 0)
     raise(PyExc_TypeError,
           "output_names is a list of names, and this is one string: \"" + nb::cast<std::string>(output_names) + "\".");
-  for (nb::handle name : output_names) call.output_texts.push_back(text_of(name, "outputs"));
+  for (nb::handle name : output_names)
+    call.output_texts.push_back(nb::isinstance<nb::bytes>(name) ? std::string(nb::cast<nb::bytes>(name).c_str())
+                                                                : text_of(name, "outputs"));
 }
 
 void fill(const Loaded& loaded, Call& call, nb::handle output_names, nb::handle given, SettingsLease& settings) {
@@ -182,7 +186,8 @@ class Lease {
  public:
   explicit Lease(Loaded& loaded) : loaded_(loaded) {
     if (loaded.idle.empty()) {
-      plain_.reset(new Loaded::Plain{.binding = unwrap(loaded.core->make_binding()), .report = {}});
+      plain_.reset(new Loaded::Plain{.binding = unwrap(loaded.core->make_binding()), .report = {}, .texts = {}});
+      plain_->report.timed = false;
     } else {
       plain_ = std::move(loaded.idle.back());
       loaded.idle.pop_back();
@@ -196,6 +201,12 @@ class Lease {
   }
   Binding& binding() { return plain_->binding; }
   RunReport& report() { return plain_->report; }
+  // The strings of an array; nothing for one that the C ABI looks at. Those of the run before are not bound any more.
+  std::optional<Tensor> strings_of(size_t input, nb::handle array) {
+    if (input >= plain_->texts.size()) plain_->texts.resize(input + 1);
+    (void)plain_->binding.unbind_input(input);
+    return plain_strings_of(array, plain_->texts[input]);
+  }
   // Binds a value that may keep objects of the program's alive, as outputs made of it may: the idle binding does not.
   Status bind_made(size_t input, Tensor value) {
     holds_objects_ = true;
@@ -280,14 +291,15 @@ nb::object run_plain(Loaded& loaded, nb::handle output_names, nb::handle feed) {
       continue;
     }
     std::optional<Tensor> view =
-        infos[index].type == DataType::kString ? plain_strings_of(array) : view_of(array, /*owned=*/false);
+        infos[index].type == DataType::kString ? lease.strings_of(index, array) : view_of(array, /*owned=*/false);
     if (!view || !fits(infos[index], *view)) return {};
     if (!binding.bind_input(index, *std::move(view)).ok()) return {};
   }
-  const bool all = output_names.is_none() || PySequence_Size(output_names.ptr()) == 0;
+  const bool listed = PyList_Check(output_names.ptr()) != 0 || PyTuple_Check(output_names.ptr()) != 0;
+  if (!listed && !output_names.is_none()) return {};
+  const bool all = !listed || PySequence_Size(output_names.ptr()) == 0;
   std::vector<size_t> wanted;
   if (!all) {
-    if (PyList_Check(output_names.ptr()) == 0 && PyTuple_Check(output_names.ptr()) == 0) return {};
     for (nb::handle output : output_names) {
       if (PyUnicode_Check(output.ptr()) == 0) return {};
       wanted.push_back(find_name(loaded.output_names, output, wanted.size()));
@@ -510,21 +522,32 @@ void PySession::load(nb::handle path_or_bytes, const Options& options,
                      const std::vector<std::tuple<std::string, Texts>>& providers, int default_threads) {
   const OwnedSessionOptions prepared = options.prepare(providers, default_threads);
   OrtEnv* const environment = env();
+  const bool observed = options.enable_profiling || options.has_custom_operators;
+  if (PyBytes_Check(path_or_bytes.ptr()) != 0) {
+    char* data = nullptr;
+    const std::span<const std::byte> bytes = bytes_of(path_or_bytes, &data);
+    const auto create = [&](OrtSession** made) {
+      return api().CreateSessionFromArray(environment, bytes.data(), bytes.size(), prepared.get(), made);
+    };
+    return load_by(create, observed);
+  }
+  const auto path = nb::cast<std::string>(path_or_bytes);
+  const auto create = [&](OrtSession** made) {
+    return api().CreateSession(environment, path.c_str(), prepared.get(), made);
+  };
+  load_by(create, observed);
+}
+
+void PySession::load_by(const std::function<OrtStatus*(OrtSession**)>& create, bool observed) {
   // The threads of a parent's session are not in a child of fork, so it cannot be taken down there.
   std::shared_ptr<Loaded> made(new Loaded, [](Loaded* loaded) {
     if (loaded->forks == forks) delete loaded;
   });
   made->forks = forks;
   OrtStatus* status = nullptr;
-  if (PyBytes_Check(path_or_bytes.ptr()) != 0) {
-    char* data = nullptr;
-    const std::span<const std::byte> bytes = bytes_of(path_or_bytes, &data);
+  {
     const Unlocked unlocked;
-    status = api().CreateSessionFromArray(environment, bytes.data(), bytes.size(), prepared.get(), made->session.out());
-  } else {
-    const auto path = nb::cast<std::string>(path_or_bytes);
-    const Unlocked unlocked;
-    status = api().CreateSession(environment, path.c_str(), prepared.get(), made->session.out());
+    status = create(made->session.out());
   }
   check(status);
   made->core = session_of(made->session.get());
@@ -533,7 +556,7 @@ void PySession::load(nb::handle path_or_bytes, const Options& options,
   made->overridable = make_args(made->core->overridable_initializers());
   for (const ValueInfo& info : made->core->inputs()) made->input_names.push_back(interned(info.name));
   for (const ValueInfo& info : made->core->outputs()) made->output_names.push_back(interned(info.name));
-  made->plain = !options.enable_profiling && !options.has_custom_operators;
+  made->plain = !observed;
   for (const ValueSpace& space : made->core->output_spaces())
     made->plain &= devices_are_memory_compatible(space.space, MemorySpace());
   made->strict = made->core->options().disallow_copies;
@@ -628,8 +651,9 @@ void bind_session(nb::module_& m) {
               "def _load(self, path_or_bytes: str | bytes, options: SessionOptions, providers: "
               "collections.abc.Sequence[tuple[str, collections.abc.Mapping[str, str]]], default_threads: int) -> None"),
           arg("path_or_bytes"), arg("options"), arg("providers"), arg("default_threads"))
-      .def("run", &PySession::run, arg("output_names").none(), arg("input_feed"), arg("run_options") = nb::none(),
-           nb::kw_only(), arg("waits") = nb::none(), arg("signals") = nb::none(), kRunDoc,
+      .def("run", &PySession::run, arg("output_names").none(), arg("input_feed").none(),
+           arg("run_options") = nb::none(), nb::kw_only(), arg("waits") = nb::none(), arg("signals") = nb::none(),
+           kRunDoc,
            nb::sig("def run(self, output_names: collections.abc.Sequence[str] | None, input_feed: "
                    "collections.abc.Mapping[str, typing.Any], run_options: RunOptions | None = None, *, waits: "
                    "collections.abc.Iterable[Fence] | None = None, signals: collections.abc.Iterable[Fence] | None = "
@@ -639,6 +663,14 @@ void bind_session(nb::module_& m) {
            nb::sig("def run_with_ort_values(self, output_names: collections.abc.Sequence[str] | None, "
                    "input_dict_ort_values: collections.abc.Mapping[str, OrtValue], run_options: RunOptions | None = "
                    "None) -> list[OrtValue]"))
+      .def("run_with_iobinding", &run_with_binding, arg("iobinding"), arg("run_options") = nb::none(), nb::kw_only(),
+           arg("waits") = nb::none(), arg("signals") = nb::none(),
+           "Runs the model on what is bound, after the fences `waits`, and signals the fences `signals` at its end.\n\n"
+           "Errors: ValueError for the binding of another session; RuntimeError says what is wrong with the binding or "
+           "the run.",
+           nb::sig("def run_with_iobinding(self, iobinding: tenon._session.IOBinding | SessionIOBinding, run_options: "
+                   "RunOptions | None = None, *, waits: collections.abc.Iterable[Fence] | None = None, signals: "
+                   "collections.abc.Iterable[Fence] | None = None) -> None"))
       .def("run_async", &PySession::run_async, arg("output_names").none(), arg("input_feed"), arg("callback"),
            arg("user_data").none(), arg("run_options") = nb::none(),
            "Starts a run and returns. Another thread calls callback(results, user_data, error) at its end; `error` is "

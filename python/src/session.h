@@ -2,8 +2,10 @@
 
 #include <tenon/session.h>
 
+#include <functional>
 #include <memory>
 
+#include "arrays.h"
 #include "options.h"
 #include "value.h"
 
@@ -32,6 +34,7 @@ struct Loaded {
   struct Plain {
     Binding binding;
     RunReport report;
+    std::vector<std::shared_ptr<InputTexts>> texts;  // of inputs that are strings
   };
   std::vector<std::unique_ptr<Plain>> idle;
   std::vector<std::unique_ptr<RunSettings>> idle_settings;
@@ -43,6 +46,9 @@ class PySession {
  public:
   void load(nb::handle path_or_bytes, const Options& options,
             const std::vector<std::tuple<std::string, Texts>>& providers, int default_threads);
+  // The session that `create` makes, which is called without the interpreter's lock. `observed`: its runs are profiled
+  // or have operators of the program.
+  void load_by(const std::function<OrtStatus*(OrtSession**)>& create, bool observed);
   nb::object run(nb::handle output_names, nb::handle feed, nb::handle run_options, nb::handle waits,
                  nb::handle signals);
   nb::object run_with_values(nb::handle output_names, nb::handle feed, nb::handle run_options);
@@ -58,6 +64,9 @@ class PySession {
 // How often this process and its parents have forked since the module was imported.
 uint64_t fork_count();
 
+// `binding` is an IOBinding of this session, or its native part.
+void run_with_binding(nb::handle session, nb::handle binding, nb::handle run_options, nb::handle waits,
+                      nb::handle signals);
 // Null for None. Errors: TypeError for anything else than RunOptions.
 RunSettings* settings_of(nb::handle options);
 // InvalidArgument: the array that is input `name` would have to be copied, and strict mode refuses that.

@@ -449,7 +449,7 @@ void bind_values(nb::module_& m) {
           "A second handle of the same value.",
           nb::sig("def __init__(self, ortvalue: OrtValue, numpy_obj: typing.Any = None, session: typing.Any = None) -> "
                   "None"))
-      .def_static("ortvalue_from_numpy", &from_numpy, arg("numpy_obj"), arg("device_type") = "cpu",
+      .def_static("ortvalue_from_numpy", &from_numpy, arg("numpy_obj").none(), arg("device_type") = "cpu",
                   arg("device_id") = 0, arg("vendor_id") = -1,
                   "A value over the array's memory; an array that is not contiguous, or of strings, is copied. For "
                   "another device than \"cpu\" a copy there.",

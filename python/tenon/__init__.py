@@ -30,6 +30,7 @@ from tenon._core import (
     LoraAdapter,
     ModelLoadCanceled,
     ModelLoaded,
+    ModelPackageOptions,
     ModelRequiresCompilation,
     NodeArg,
     NoModel,
@@ -63,6 +64,7 @@ from tenon._core import (
     get_ep_devices,
     get_version_string,
     register_execution_provider_library,
+    set_default_logger_callback,
     set_default_logger_severity,
     set_default_logger_verbosity,
     set_global_thread_pool_sizes,
@@ -81,6 +83,12 @@ from tenon._functions import (
     set_seed,
 )
 from tenon._interop import import_memory
+from tenon._packages import (
+    ModelPackage,
+    ModelPackageComponentContext,
+    ModelPackageContext,
+    ModelPackageWriteMode,
+)
 from tenon._plan import PlanReport
 from tenon._session import (
     InferenceSession,
@@ -115,6 +123,11 @@ __all__ = [
     "ModelLoadCanceled",
     "ModelLoaded",
     "ModelMetadata",
+    "ModelPackage",
+    "ModelPackageComponentContext",
+    "ModelPackageContext",
+    "ModelPackageOptions",
+    "ModelPackageWriteMode",
     "ModelRequiresCompilation",
     "NoModel",
     "NoSuchFile",
@@ -169,6 +182,7 @@ __all__ = [
     "preload_dlls",
     "print_debug_info",
     "register_execution_provider_library",
+    "set_default_logger_callback",
     "set_default_logger_severity",
     "set_default_logger_verbosity",
     "set_global_thread_pool_sizes",

@@ -8,6 +8,8 @@ from typing import Any, overload
 
 from numpy.typing import NDArray
 
+import tenon._session
+
 
 class Error(Exception):
     """The base of all errors of Tenon; `code` is its number."""
@@ -88,7 +90,6 @@ class RuntimeException(Error):
     """A run failed: a limit of memory or time, or an operator that cannot take its values."""
 
     code: int
-
 
 def get_available_providers() -> list[str]:
     """
@@ -1030,6 +1031,13 @@ class Session:
     def run_with_ort_values(self, output_names: Sequence[str] | None, input_dict_ort_values: Mapping[str, OrtValue], run_options: RunOptions | None = None) -> list[OrtValue]:
         """The same with OrtValues in and out."""
 
+    def run_with_iobinding(self, iobinding: tenon._session.IOBinding | SessionIOBinding, run_options: RunOptions | None = None, *, waits: Iterable[Fence] | None = None, signals: Iterable[Fence] | None = None) -> None:
+        """
+        Runs the model on what is bound, after the fences `waits`, and signals the fences `signals` at its end.
+
+        Errors: ValueError for the binding of another session; RuntimeError says what is wrong with the binding or the run.
+        """
+
     def run_async(self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], callback: Callable[[list[Any], Any, str], None], user_data: Any, run_options: RunOptions | None = None) -> None:
         """
         Starts a run and returns. Another thread calls callback(results, user_data, error) at its end; `error` is empty when all went well.
@@ -1084,7 +1092,7 @@ class SessionIOBinding:
         """A binding without inputs and outputs."""
 
     @overload
-    def bind_input(self, name: str, arr_on_cpu: object) -> None:
+    def bind_input(self, name: str, arr_on_cpu: object | None) -> None:
         """
         Binds an array, which is read where it lies, or memory at an address (element type and shape of the tensor there).
         """
@@ -1106,8 +1114,6 @@ class SessionIOBinding:
 
     def bind_ortvalue_output(self, name: str, ortvalue: OrtValue) -> None:
         """Binds a value whose memory a run writes."""
-
-    def _run(self, run_options: RunOptions | None = None, waits: Iterable[Fence] | None = None, signals: Iterable[Fence] | None = None) -> None: ...
 
     def synchronize_inputs(self) -> None:
         """Waits until devices have what was bound."""
@@ -1253,3 +1259,60 @@ class NativeModelCompiler:
     def clear_ep_context_data_write_func(self) -> None: ...
 
     def set_ep_context_binary_information(self, output_directory: str, model_name: str) -> None: ...
+
+def set_default_logger_callback(callback: Callable[[int, str, str, str, str], object] | None, severity: int = 2) -> None:
+    """
+    Sends the lines of the log to callback(severity, category, logid, location, message), from this severity on (0 verbose, 1 info, 2 warning, 3 error, 4 fatal), those of sessions that exist too. None: to stderr again.
+
+    The thread that has something to say calls it. Lines of threads that Python does not know go to stderr, and so do those of the callback itself and those for which it raises. Errors: RuntimeError for a severity that there is not, and for something that is no function.
+    """
+
+class ModelPackageOptions:
+    """The execution providers for which a package's variants are chosen."""
+
+    def __init__(self, sess_options: SessionOptions) -> None:
+        """The providers of the options; the CPU where they have none."""
+
+class _PackageComponent:
+    """The variant that was chosen of a component."""
+
+    def get_selected_variant_name(self) -> str:
+        """The name of the variant."""
+
+    def get_selected_variant_folder_path(self) -> str:
+        """The folder of the variant."""
+
+    @property
+    def _ep(self) -> str: ...
+
+    def _load(self, session: Session, options: SessionOptions | None, default_threads: int) -> None: ...
+
+class _Package:
+    """An opened package."""
+
+    def __init__(self, package_root: str) -> None: ...
+
+    def get_schema_version(self) -> int:
+        """The major version of the manifest's schema."""
+
+    def get_component_count(self) -> int:
+        """How many components there are."""
+
+    def get_component_names(self) -> list[str]:
+        """The names of the components."""
+
+    def get_variant_count(self, component_name: str) -> int:
+        """How many variants a component has."""
+
+    def get_variant_names(self, component_name: str) -> list[str]:
+        """The names of a component's variants."""
+
+    def get_variant_ep_name(self, component_name: str, variant_name: str) -> str | None:
+        """The execution provider that a variant is for, or None."""
+
+    def resolve_string_ref(self, string_ref: str, base_dir: str | None = None, must_exist: bool = False) -> str:
+        """
+        The absolute path that a string of the package names: a path from base_dir (the package's folder where that is None), or a shared asset.
+        """
+
+    def _select(self, component_name: str, options: ModelPackageOptions) -> _PackageComponent: ...

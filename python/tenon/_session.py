@@ -154,6 +154,31 @@ class InferenceSession(Session):
         self._enable_fallback = int(kwargs.get("enable_fallback", 1)) == 1
         self.set_providers(providers, provider_options)
 
+    _component: _core._PackageComponent | None = None  # of a model package that the session is of
+    _given_options = False  # and not the package's
+
+    @classmethod
+    def _of_package(cls, component: _core._PackageComponent, options: SessionOptions | None) -> InferenceSession:
+        session = cls.__new__(cls)
+        super().__init__(session)
+        session._component = component
+        session._model = b""
+        session._kwargs = {}
+        session._enable_fallback = False
+        session._options = options if options is not None else SessionOptions()
+        session._given_options = options is not None
+        session._reload()
+        session._providers = dict(session._options._provider_list()) or {component._ep: {}}
+        session._providers.setdefault(_CPU, {})
+        return session
+
+    def _check_session_can_be_recreated(self, method_name: str) -> None:
+        if self._component is not None:
+            raise NotImplementedError(
+                f"{method_name}() is not supported for sessions created from a model package. "
+                "Create a new session with ModelPackageComponentContext.create_session() instead."
+            )
+
     @property
     def _sess(self) -> NativeSession:
         from tenon._native_session import NativeSession
@@ -167,7 +192,7 @@ class InferenceSession(Session):
     # Programs look at these of onnxruntime's package, although they are no part of its API.
     @property
     def _model_bytes(self) -> bytes | None:
-        return self._model if isinstance(self._model, bytes) else None
+        return self._model if isinstance(self._model, bytes) and self._component is None else None
 
     @property
     def _sess_options(self) -> SessionOptions:
@@ -218,6 +243,7 @@ class InferenceSession(Session):
         provider_options: Sequence[Mapping[Any, Any]] | None = None,
     ) -> None:
         """Loads the model again for these execution providers; runs that have begun end with the old ones."""
+        self._check_session_can_be_recreated("set_providers")
         try:
             chosen = _provider_list(providers, provider_options)
         except ValueError as error:
@@ -240,6 +266,9 @@ class InferenceSession(Session):
             self._providers[_CPU] = {}
 
     def _reload(self) -> None:
+        if self._component is not None:
+            self._component._load(self, self._options if self._given_options else None, default_threads())
+            return
         with Progress(f"tenon: loading {_description(self._model)}"):
             self._load(self._model, self._options, self._chosen, default_threads())
 
@@ -280,6 +309,7 @@ class InferenceSession(Session):
 
     def enable_fallback(self) -> None:
         """Accepted: a run that fails raises its error."""
+        self._check_session_can_be_recreated("enable_fallback")
         self._enable_fallback = True
 
     def disable_fallback(self) -> None:
@@ -300,26 +330,6 @@ class InferenceSession(Session):
         """A new IOBinding for this session."""
         return IOBinding(self)
 
-    def run_with_iobinding(
-        self,
-        iobinding: IOBinding | _core.SessionIOBinding,
-        run_options: RunOptions | None = None,
-        *,
-        waits: Iterable[Fence] | None = None,
-        signals: Iterable[Fence] | None = None,
-    ) -> None:
-        """Runs the model on what is bound, after the fences `waits`, and signals the fences `signals` at its end.
-
-        Errors: RuntimeError says what is wrong with the binding or the run.
-        """
-        if isinstance(iobinding, IOBinding):
-            if iobinding._session is not self:
-                raise ValueError("IOBinding must be used with the session that created it.")
-            native = iobinding._iobinding
-        else:
-            native = iobinding
-        native._run(run_options, waits, signals)
-
     def run_with_ortvaluevector(
         self,
         run_options: RunOptions | None,
@@ -339,6 +349,8 @@ class InferenceSession(Session):
         return OrtValue.ortvalue_from_shape_and_type(shape, element_type, device_type, device_id, vendor_id)
 
     def __reduce__(self) -> Any:
+        if self._component is not None:
+            raise TypeError("A session of a model package cannot be pickled: make another with create_session().")
         kind = type(self)
         if hasattr(kind, "__setstate__"):
             # Programs have made sessions of onnxruntime's picklable in this way: the state has what __init__ takes.

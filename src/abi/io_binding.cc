@@ -24,9 +24,28 @@ OrtIoBinding::Output& output_named(OrtIoBinding& io, const char* name) {
   return io.outputs.back();
 }
 
+// Another core of the session serves inputs that are declared as scalars and have dimensions, unless they are to be
+// `as_scalars`.
+OrtStatus* choose_core(OrtIoBinding& io, bool as_scalars) {
+  io.scalars = ScalarFeed::kScalars;
+  if (may_load_for_scalars(io.session) && !as_scalars)
+    for (const OrtIoBinding::Input& input : io.inputs)
+      add_scalar_feed(io.session.core().inputs()[input.index], input.value, io.scalars);
+  std::shared_ptr<CoreSession> core = io.session.main;
+  if (io.scalars != ScalarFeed::kScalars)
+    if (OrtStatus* bad = other_core(io.session, kScalarsOfAnyShape, &core)) return bad;
+  if (core == io.core) return nullptr;
+  Result<Binding> binding = make_unguarded_binding(*core);
+  if (!binding.ok()) return to_ort(binding.status());
+  io.binding = *std::move(binding);
+  io.core = std::move(core);
+  return nullptr;
+}
+
 // Puts what is bound into the core's binding; done again only after a change.
-OrtStatus* apply(OrtIoBinding& io) {
-  const Session& core = io.session.core();
+OrtStatus* apply(OrtIoBinding& io, bool as_scalars = false) {
+  if (OrtStatus* bad = choose_core(io, as_scalars)) return bad;
+  const Session& core = *io.core->core;
   if (const Status cleared = io.binding.clear(); !cleared.ok()) return to_ort(cleared);
   for (const OrtIoBinding::Input& input : io.inputs) {
     if (OrtStatus* bad = check_feed(core.inputs()[input.index], input.value)) return bad;
@@ -217,12 +236,12 @@ void ort_api::ClearBoundOutputs(OrtIoBinding* binding_ptr) noexcept {
 // A run waits for what its inputs need, and has written its outputs when it returns.
 OrtStatus* ort_api::SynchronizeBoundInputs(OrtIoBinding* binding_ptr) noexcept {
   if (OrtStatus* bad = check_pointers("SynchronizeBoundInputs", {{"binding_ptr", binding_ptr}})) return bad;
-  return guarded([&] { return to_ort(binding_ptr->session.main->core->synchronize()); });
+  return guarded([&] { return to_ort(binding_ptr->core->core->synchronize()); });
 }
 
 OrtStatus* ort_api::SynchronizeBoundOutputs(OrtIoBinding* binding_ptr) noexcept {
   if (OrtStatus* bad = check_pointers("SynchronizeBoundOutputs", {{"binding_ptr", binding_ptr}})) return bad;
-  return guarded([&] { return to_ort(binding_ptr->session.main->core->synchronize()); });
+  return guarded([&] { return to_ort(binding_ptr->core->core->synchronize()); });
 }
 
 OrtStatus* ort_api::RunWithBinding(OrtSession* session, const OrtRunOptions* run_options,
@@ -239,8 +258,14 @@ OrtStatus* ort_api::RunWithBinding(OrtSession* session, const OrtRunOptions* run
     if (!io.applied) {
       if (OrtStatus* bad = apply(io)) return bad;
     }
-    if (OrtStatus* bad = run_binding(*session, *session->main, io.binding, run_options)) return bad;
-    return fill_results(io);
+    OrtStatus* bad = run_binding(*session, *io.core, io.binding, run_options);
+    if (bad != nullptr && io.scalars == ScalarFeed::kOneElement) {
+      // As in run_checked: an operator may take a scalar alone.
+      release_status(bad);
+      bad = apply(io, /*as_scalars=*/true);
+      if (bad == nullptr) bad = run_binding(*session, *io.core, io.binding, run_options);
+    }
+    return bad != nullptr ? bad : fill_results(io);
   });
 }
 

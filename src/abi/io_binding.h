@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "abi/objects/value.h"
+#include "abi/run.h"
 #include "abi/session.h"
 
 namespace tenon::abi {
@@ -44,13 +45,16 @@ struct OrtIoBinding {
     OrtMemoryInfo space;
   };
 
-  OrtIoBinding(OrtSession& bound_to, tenon::Binding made) : session(bound_to), binding(std::move(made)) {}
+  OrtIoBinding(OrtSession& bound_to, tenon::Binding made)
+      : session(bound_to), core(bound_to.main), binding(std::move(made)) {}
 
   OrtSession& session;
+  std::shared_ptr<tenon::abi::CoreSession> core;  // that `binding` is of
   // Programs of the reference share bindings between threads, and mostly get away with it: they wait here.
   mutable tenon::abi::Turns turns;
   tenon::Binding binding;
   std::vector<Input> inputs;
-  std::vector<Output> outputs;  // in the order in which they were bound
-  bool applied = false;         // `binding` holds what `inputs` and `outputs` say
+  std::vector<Output> outputs;                                        // in the order in which they were bound
+  bool applied = false;                                               // `binding` holds what `inputs` and `outputs` say
+  tenon::abi::ScalarFeed scalars = tenon::abi::ScalarFeed::kScalars;  // of `inputs`, when they were applied
 };

@@ -97,18 +97,18 @@ bool overrides_initializer(const OrtSession& session, const RunCall& call) {
   return false;
 }
 
-// The same model with its overridable initializers as inputs, made when a run first gives one.
-OrtStatus* overriding_core(OrtSession& session, std::shared_ptr<CoreSession>* out) {
-  auto overriding = session.overriding.lock();
-  if (*overriding == nullptr) {
-    SessionOptions options = session.core_options;
-    options.initializers_as_inputs = true;
-    Result<std::shared_ptr<Session>> made = session.load(options);
-    if (!made.ok()) return to_ort(made.status());
-    *overriding = std::make_shared<CoreSession>(*std::move(made));
+ScalarFeed scalar_feed(const OrtSession& session, const RunCall& call) {
+  ScalarFeed feed = ScalarFeed::kScalars;
+  const std::span<const ValueInfo> inputs = session.core().inputs();
+  const std::span<const ValueInfo> overridable = session.core().overridable_initializers();
+  for (size_t i = 0; i < call.inputs.size(); ++i) {
+    if (const size_t index = find_value(inputs, call.input_names[i], i); index != kNotFound) {
+      add_scalar_feed(inputs[index], *call.inputs[i], feed);
+    } else if (const size_t other = find_value(overridable, call.input_names[i], 0); other != kNotFound) {
+      add_scalar_feed(overridable[other], *call.inputs[i], feed);
+    }
   }
-  *out = *overriding;
-  return nullptr;
+  return feed;
 }
 
 OrtStatus* bind_inputs(const OrtSession& session, CoreSession& core, RunBinding& run, const RunCall& call) {
@@ -124,9 +124,7 @@ OrtStatus* bind_inputs(const OrtSession& session, CoreSession& core, RunBinding&
   }
   for (size_t i = 0; i < infos.size(); ++i) {
     if (run.inputs[i].run == run.run) continue;
-    const size_t fallback = &core == session.main.get()
-                                ? kNotFound
-                                : find_value(session.core().overridable_initializers(), infos[i].name, 0);
+    const size_t fallback = find_value(session.core().overridable_initializers(), infos[i].name, 0);
     if (fallback == kNotFound) return ort_error(ORT_FAIL, "Missing Input: {}", infos[i].name);
     const Status bound = run.binding.bind_input(i, session.core().overridable_default(fallback));
     if (!bound.ok()) return to_ort(bound);
@@ -245,6 +243,7 @@ Status run_counted(Session& session, Binding& binding, const RunOptions& options
   if (copies == nullptr) [[likely]]
     return session.run(binding, options);
   RunReport report;
+  report.timed = false;
   RunOptions counted = options;
   counted.report = &report;
   Status status = session.run(binding, counted);
@@ -356,11 +355,20 @@ OrtStatus* run_core(OrtSession& session, const std::shared_ptr<CoreSession>& cor
 }
 
 OrtStatus* run_checked(OrtSession& session, const RunCall& call) {
-  if (!overrides_initializer(session, call)) [[likely]]
+  uint8_t kind = overrides_initializer(session, call) ? kInitializersAsInputs : kMainCore;
+  const ScalarFeed scalars = may_load_for_scalars(session) ? scalar_feed(session, call) : ScalarFeed::kScalars;
+  if (scalars != ScalarFeed::kScalars) kind |= kScalarsOfAnyShape;
+  if (kind == kMainCore) [[likely]]
     return run_core(session, session.main, call);
   std::shared_ptr<CoreSession> core;
-  if (OrtStatus* bad = overriding_core(session, &core)) return bad;
-  return run_core(session, core, call);
+  OrtStatus* bad = other_core(session, kind, &core);
+  if (bad == nullptr) bad = run_core(session, core, call);
+  if (bad == nullptr || scalars != ScalarFeed::kOneElement) return bad;
+  // An operator may take a scalar alone, where the reference's takes one element of any rank.
+  release_status(bad);
+  if (kind == kScalarsOfAnyShape) return run_core(session, session.main, call);
+  bad = other_core(session, kInitializersAsInputs, &core);
+  return bad != nullptr ? bad : run_core(session, core, call);
 }
 
 // Parameters of adapters are fed after the program's inputs: of two values for one input the last one counts, as in the
@@ -375,6 +383,28 @@ OrtStatus* run_with_adapters(OrtSession& session, RunCall call) {
 }
 
 }  // namespace
+
+bool may_load_for_scalars(const OrtSession& session) noexcept {
+  return session.has_scalar_inputs && session.load && !session.scalars_only.load(std::memory_order_relaxed);
+}
+
+OrtStatus* other_core(OrtSession& session, uint8_t kind, std::shared_ptr<CoreSession>* out) {
+  auto others = session.others.lock();
+  std::shared_ptr<CoreSession>& core = (*others)[kind];
+  if (core == nullptr) {
+    SessionOptions options = session.core_options;
+    options.initializers_as_inputs = (kind & kInitializersAsInputs) != 0;
+    options.scalars_of_any_shape = (kind & kScalarsOfAnyShape) != 0;
+    Result<std::shared_ptr<Session>> made = session.load(options);
+    if (!made.ok()) {
+      if (options.scalars_of_any_shape) session.scalars_only = true;  // not to be tried in every run
+      return to_ort(made.status());
+    }
+    core = std::make_shared<CoreSession>(*std::move(made));
+  }
+  *out = core;
+  return nullptr;
+}
 
 OrtStatus* fill_given(const ValueInfo& info, const Tensor& result, OrtValue& given) {
   if (!holds_addresses(result.type())) return check_fetched(info, given, result.shape());

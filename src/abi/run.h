@@ -33,6 +33,18 @@ OrtStatus* bind_value(Binding& binding, const ValueInfo& info, size_t index, con
 // Runs what is bound: terminate, profiles, and the status in the reference's words.
 OrtStatus* run_binding(OrtSession& session, CoreSession& core, Binding& binding, const OrtRunOptions* options) noexcept;
 
+// A tensor that the model declares without dimensions.
+inline bool declares_scalar(const ValueInfo& info) {
+  return info.object == nullptr && info.has_shape && info.dims.empty();
+}
+// Whether values for inputs that are scalars have dimensions, and then whether all of these have one element.
+enum class ScalarFeed : uint8_t { kScalars, kOneElement, kOthers };
+void add_scalar_feed(const ValueInfo& info, const OrtValue& value, ScalarFeed& feed) noexcept;
+// Whether the model can be loaded again for values that are no scalars.
+bool may_load_for_scalars(const OrtSession& session) noexcept;
+// The model loaded again, when a run first needs it so; `kind` is of OtherCore's bits.
+OrtStatus* other_core(OrtSession& session, uint8_t kind, std::shared_ptr<CoreSession>* out);
+
 struct RunCall {
   const OrtRunOptions* options = nullptr;
   std::span<const char* const> input_names;

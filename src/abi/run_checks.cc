@@ -57,7 +57,7 @@ OrtStatus* check(const ValueInfo& info, const OrtValue& value, std::string_view 
                        type_text(type), type_text(info.type));
     });
   }
-  // As the reference: a value of one element is a scalar where the model declares one.
+  // A value of one element is a scalar where the model declares one: for runs of the main core.
   const bool scalar = info.has_shape && info.dims.empty() && kind == "input" &&
                       std::all_of(shape.dims().begin(), shape.dims().end(), [](int64_t dim) { return dim == 1; });
   if (info.has_shape && !scalar) {
@@ -82,6 +82,14 @@ size_t find_value(std::span<const ValueInfo> infos, std::string_view name, size_
   for (size_t i = 0; i < infos.size(); ++i)
     if (infos[i].name == name) return i;
   return kNotFound;
+}
+
+void add_scalar_feed(const ValueInfo& info, const OrtValue& value, ScalarFeed& feed) noexcept {
+  if (!declares_scalar(info) || !value.is_tensor()) return;
+  const Shape& shape = value.is_string_tensor() ? value.shape : value.tensor.shape();
+  if (shape.rank() == 0) return;
+  const bool one = std::all_of(shape.begin(), shape.end(), [](int64_t dim) { return dim == 1; });
+  feed = one ? std::max(feed, ScalarFeed::kOneElement) : ScalarFeed::kOthers;
 }
 
 OrtStatus* check_feed(const ValueInfo& info, const OrtValue& value) noexcept { return check(info, value, "input"); }

@@ -9,6 +9,7 @@
 #include "abi/objects/session_config.h"
 #include "abi/objects/slots.h"
 #include "abi/objects/status.h"
+#include "abi/run.h"
 #include "base/deadline.h"
 #include "ep/host/custom_ops.h"
 #include "ep/host/plugin_context.h"
@@ -95,6 +96,9 @@ OrtStatus* session_from_bytes(const OrtEnv* env, const void* data, size_t size, 
     };
     if (OrtStatus* bad = make_session(env, options, "", first, out)) return bad;
     OrtSession& session = **out;
+    // For scalars alone a large model is not worth a copy: such a run is refused then.
+    constexpr size_t kMostCopied = size_t{64} << 20;
+    if (session.core().overridable_initializers().empty() && bytes.size() > kMostCopied) session.load = nullptr;
     if (session.load) {
       // A run may ask for the model again, when the program's bytes are gone.
       session.load = [copy = std::vector(bytes.begin(), bytes.end()), directory](const SessionOptions& core) {
@@ -106,6 +110,10 @@ OrtStatus* session_from_bytes(const OrtEnv* env, const void* data, size_t size, 
     if (!written.ok()) delete std::exchange(*out, nullptr);
     return to_ort(written, ORT_FAIL);
   });
+}
+
+bool has_scalars(std::span<const ValueInfo> infos) {
+  return std::any_of(infos.begin(), infos.end(), [](const ValueInfo& info) { return declares_scalar(info); });
 }
 
 }  // namespace
@@ -160,7 +168,9 @@ OrtStatus* fill_session(OrtSession& session, const std::string& load_prefix, Cor
   if (runs_custom_ops(session, **core) && cpu_fallback_disabled(session.core_options))
     return to_ort(fallback_refused(""), ORT_FAIL);
   session.main = std::make_shared<CoreSession>(*std::move(core));
-  if (!session.core().overridable_initializers().empty()) session.load = std::move(load);
+  session.has_scalar_inputs =
+      has_scalars(session.core().inputs()) || has_scalars(session.core().overridable_initializers());
+  if (session.has_scalar_inputs || !session.core().overridable_initializers().empty()) session.load = std::move(load);
   describe_parts(session);
   describe_memory(session);
   if (session.profile != nullptr) session.profile->add("session_initialization", begin_ns, monotonic_ns());

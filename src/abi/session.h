@@ -6,6 +6,8 @@
 #include <tenon/onnxruntime_c_api.h>
 #include <tenon/session.h>
 
+#include <array>
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
@@ -55,10 +57,14 @@ struct CoreSession {
   IdleObjects<RunBinding> idle;
 };
 
+// What the model is loaded again with: bits.
+enum OtherCore : uint8_t { kMainCore = 0, kInitializersAsInputs = 1, kScalarsOfAnyShape = 2 };
+
 // For a holder that gives it to one thread at a time.
 Result<Binding> make_unguarded_binding(CoreSession& core);
 
-// Makes the core's session; called again with `initializers_as_inputs` when a run overrides an initializer.
+// Makes the core's session; called again with `initializers_as_inputs` when a run overrides an initializer, and with
+// `scalars_of_any_shape` when one gives an input another shape that the model declares as a scalar.
 using CoreLoader = std::function<Result<std::shared_ptr<Session>>(const SessionOptions&)>;
 
 }  // namespace tenon::abi
@@ -69,9 +75,12 @@ struct OrtSession {
   std::unique_ptr<tenon::abi::CustomOpEp> custom_ops;  // null without custom operators; `load` names it again
   tenon::abi::PluginSession plugins;
   std::shared_ptr<tenon::abi::CoreSession> main;  // shared with runs that a stream has queued
-  tenon::abi::CoreLoader load;                    // kept only if the model has initializers that runs may override
+  bool has_scalar_inputs = false;
+  std::atomic<bool> scalars_only = false;  // the model could not be loaded again for others
+  tenon::abi::CoreLoader load;             // kept only if a run may need the model again
   tenon::SessionOptions core_options;
-  tenon::Guarded<std::shared_ptr<tenon::abi::CoreSession>> overriding;
+  // The model loaded again, by OtherCore.
+  tenon::Guarded<std::array<std::shared_ptr<tenon::abi::CoreSession>, 4>> others;
   std::vector<OrtMemoryInfo> input_memory, output_memory;
   std::vector<OrtEpAssignedSubgraph> parts;
   std::vector<const OrtEpAssignedSubgraph*> part_pointers;

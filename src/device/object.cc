@@ -29,6 +29,7 @@ Result<ObjectRef> owned(const ObjectRef& object);
 bool borrows(const Object& object) {
   if (object.map_keys() != nullptr)
     return object.map_keys()->owner() == nullptr || object.map_values()->owner() == nullptr;
+  if (object.parts_whole() != nullptr) return object.parts_whole()->owner() == nullptr;
   if (object.kind() == ObjectKind::kTensor) return object.as_tensor().owner() == nullptr;
   for (const ObjectRef& element : object.elements())
     if (borrows(*element)) return true;
@@ -88,7 +89,8 @@ Status check_keys(const Tensor& keys) {
 }  // namespace
 
 struct Object::Rows {
-  Tensor keys, values;
+  Tensor keys, values;  // without keys: parts of `values`
+  Shape part;
   std::once_flag made;
   std::vector<ObjectRef> elements;
 };
@@ -137,25 +139,46 @@ Result<ObjectRef> Object::maps(Tensor keys, Tensor values) {
   return ObjectRef(std::move(object));
 }
 
-const Tensor* Object::map_keys() const { return rows_ == nullptr ? nullptr : &rows_->keys; }
+Result<ObjectRef> Object::parts(Tensor whole, const Shape& part) {
+  TENON_TRY_ASSIGN(const int64_t size, part.checked_element_count());
+  const int64_t count = whole.defined() ? whole.shape().element_count() : 0;
+  TENON_INVALID_IF(!whole.defined() || data_type_bits(whole.type()) % 8 != 0 || size == 0 || count % size != 0,
+                   "A {} tensor of shape {} is not made of whole parts of shape {}.", data_type_name(whole.type()),
+                   whole.shape().to_string(), part.to_string());
+  auto object = std::make_shared<Object>();
+  object->kind_ = ObjectKind::kSequence;
+  object->count_ = static_cast<size_t>(count / size);
+  object->rows_ = std::make_shared<Rows>();
+  object->rows_->values = std::move(whole);
+  object->rows_->part = part;
+  return ObjectRef(std::move(object));
+}
 
-const Tensor* Object::map_values() const { return rows_ == nullptr ? nullptr : &rows_->values; }
+const Tensor* Object::map_keys() const { return rows_ == nullptr || !rows_->keys.defined() ? nullptr : &rows_->keys; }
+
+const Tensor* Object::map_values() const { return map_keys() == nullptr ? nullptr : &rows_->values; }
+
+const Tensor* Object::parts_whole() const {
+  return rows_ == nullptr || rows_->keys.defined() ? nullptr : &rows_->values;
+}
+
+const Shape* Object::parts_shape() const { return parts_whole() == nullptr ? nullptr : &rows_->part; }
 
 std::span<const ObjectRef> Object::made_of_rows() const {
   std::call_once(rows_->made, [&] {
     const Tensor& values = rows_->values;
-    const Shape row{values.shape()[1]};
+    const Shape row = rows_->keys.defined() ? Shape{values.shape()[1]} : rows_->part;
     const size_t row_bytes = count_ == 0 ? 0 : values.size_bytes() / count_;
     MemorySpace space = values.space();
     space.alignment = 0;  // a row begins at any element
     std::vector<ObjectRef> made;
     made.reserve(count_);
     for (size_t i = 0; i < count_; ++i) {
-      // Neither can fail: maps() has looked at keys and values.
-      Tensor scores = Tensor::view(values.type(), row, values.data_as<std::byte>() + i * row_bytes, row_bytes,
-                                   values.owner(), space)
-                          .value();
-      made.push_back(map(rows_->keys, std::move(scores)).value());
+      // Neither can fail: maps() and parts() have looked at the tensors.
+      Tensor part = Tensor::view(values.type(), row, values.data_as<std::byte>() + i * row_bytes, row_bytes,
+                                 values.owner(), space)
+                        .value();
+      made.push_back(rows_->keys.defined() ? map(rows_->keys, std::move(part)).value() : tensor(std::move(part)));
     }
     rows_->elements = std::move(made);
   });
@@ -215,6 +238,9 @@ bool is_of_type(const Object* object, const ObjectTypeRef& type) {
     return type->element != nullptr && type->element->kind == ObjectKind::kMap && keys->type() == type->element->type &&
            type->element->element != nullptr && type->element->element->kind == ObjectKind::kTensor &&
            object->map_values()->type() == type->element->element->type;
+  if (const Tensor* const whole = object->parts_whole(); whole != nullptr)
+    return type->element != nullptr && type->element->kind == ObjectKind::kTensor &&
+           whole->type() == type->element->type;
   const std::span<const ObjectRef> elements = object->elements();
   if (type->kind == ObjectKind::kMap)
     return elements[0]->as_tensor().type() == type->type && is_of_type(elements[1].get(), type->element);

@@ -91,5 +91,56 @@ TEST(ObjectMaps, RefuseKeysAndValuesThatAreNone) {
   refused(words(), string_tensor({"x", "y", "z"}, {1, 3}).value(), "string tensor");
 }
 
+ObjectTypeRef type_of_tensors(DataType type) {
+  const auto tensor = std::make_shared<const ObjectType>(ObjectType{.kind = ObjectKind::kTensor, .type = type});
+  return std::make_shared<const ObjectType>(ObjectType{.kind = ObjectKind::kSequence, .element = tensor});
+}
+
+TEST(ObjectParts, AreTensorsOverTheWhole) {
+  const Tensor whole = numbers({3, 2});
+  const ObjectRef parts = Object::parts(whole, Shape{1, 2}).value();
+  EXPECT_EQ(parts->parts_whole()->data(), whole.data());
+  EXPECT_EQ(*parts->parts_shape(), (Shape{1, 2}));
+  EXPECT_EQ(parts->map_keys(), nullptr);
+  EXPECT_EQ(parts->map_values(), nullptr);
+  EXPECT_TRUE(is_of_type(parts.get(), type_of_tensors(DataType::kFloat)));
+  EXPECT_FALSE(is_of_type(parts.get(), type_of_tensors(DataType::kDouble)));
+  EXPECT_FALSE(is_of_type(parts.get(), type_of_maps(DataType::kString, DataType::kFloat)));
+  ASSERT_EQ(parts->elements().size(), 3U);
+  for (int64_t i = 0; i < 3; ++i) {
+    const Tensor& part = parts->elements()[i]->as_tensor();
+    EXPECT_EQ(part.data(), whole.data_as<float>() + 2 * i);
+    EXPECT_EQ(part.shape(), (Shape{1, 2}));
+    EXPECT_EQ(part.owner(), whole.owner());
+  }
+  const ObjectRef plain = Object::sequence({parts->elements().begin(), parts->elements().end()});
+  EXPECT_EQ(plain->parts_whole(), nullptr);
+  EXPECT_TRUE(same_contents(object_tensor(parts), object_tensor(plain)));
+}
+
+TEST(ObjectParts, OfStringsShareThem) {
+  const ObjectRef parts = Object::parts(words(), Shape()).value();
+  ASSERT_EQ(parts->elements().size(), 3U);
+  EXPECT_EQ(text_at(parts->elements()[2]->as_tensor(), 0), "c");
+}
+
+TEST(ObjectParts, ADeepCopyHasMemoryOfItsOwn) {
+  std::vector<float> borrowed = {1, 2, 3};
+  const Tensor whole = Tensor::view(DataType::kFloat, {3}, borrowed.data(), 12).value();
+  const Tensor copy = deep_copy(object_tensor(Object::parts(whole, Shape()).value())).value();
+  borrowed[1] = 9;
+  EXPECT_EQ(object_of(copy)->elements()[1]->as_tensor().data_as<float>()[0], 2);
+}
+
+TEST(ObjectParts, RefuseWhatIsNoWholeNumberOfThem) {
+  const auto refused = [](const Tensor& whole, const Shape& part) {
+    EXPECT_THAT(Object::parts(whole, part), has_status(StatusCode::kInvalidArgument, HasSubstr("whole parts")));
+  };
+  refused(numbers({3}), Shape{2});
+  refused(numbers({3}), Shape{0});
+  refused(Tensor(), Shape());
+  refused(Tensor::allocate(DataType::kInt4, {4}).value(), Shape{1});
+}
+
 }  // namespace
 }  // namespace tenon

@@ -65,7 +65,7 @@ Result<PoolDesc> read_pool(const Node& node, std::span<const int64_t> x) {
   TENON_TRY_ASSIGN(pool.window, read_window(node, in, kernel));
   pool.window.ceil_mode = attributes.find_integer("ceil_mode").value_or(0) != 0;
   TENON_TRY(check_pads(pool.window));
-  TENON_TRY(slide(pool.window));
+  TENON_TRY(slide(pool.window, LargeKernel::kCut));
   return pool;
 }
 

@@ -27,6 +27,19 @@ TEST(ReadPool, CeilModeDropsWindowsThatStartInThePadding) {
   EXPECT_EQ(read_pool(node, {1, 1, 6}).value().axis(0).out, 3);
 }
 
+// As ONNX Runtime; a convolution refuses all of these.
+TEST(ReadPool, AKernelBeyondTheInputIsCutOrThereIsNoWindow) {
+  Node node = pool_node("AveragePool", {4});
+  node.set_ints("strides", {2});
+  for (int ceil_mode : {0, 1}) {
+    node.set_int("ceil_mode", ceil_mode);
+    EXPECT_EQ(read_pool(node, {1, 1, 3}).value().axis(0).out, 1);
+    EXPECT_EQ(read_pool(node, {1, 1, 2}).value().axis(0).out, 0);
+    EXPECT_EQ(read_pool(node, {1, 1, 1}).value().axis(0).out, 0);
+    EXPECT_THAT(read_pool(node, {1, 1, 0}).status().message(), HasSubstr("larger than the padded input (0 + 0 + 0)"));
+  }
+}
+
 TEST(ReadPool, EachOperatorHasItsOwnAttributes) {
   Node average = pool_node("AveragePool", {2});
   average.set_int("count_include_pad", 1);

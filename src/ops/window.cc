@@ -87,7 +87,7 @@ void distribute_padding(int64_t total, AutoPad auto_pad, WindowAxis& axis) {
   axis.pad_end = total - axis.pad_begin;
 }
 
-Status slide(Window& window) {
+Status slide(Window& window, LargeKernel large) {
   for (size_t i = 0; i < window.axes.size(); ++i) {
     WindowAxis& axis = window.axes[i];
     if (!known(axis.in)) continue;
@@ -103,13 +103,14 @@ Status slide(Window& window) {
     const int64_t before = axis.pad_begin, reach = axis.reach();  // below 2^62
     const std::optional<int64_t> padded = checked_add(axis.in, before + axis.pad_end);
     TENON_INVALID_IF(!padded, "The size {} plus its padding overflows.", axis.in);
-    TENON_INVALID_IF(reach > *padded,
+    const bool cut = large == LargeKernel::kCut && reach > *padded && reach - *padded < 2 * axis.stride;
+    TENON_INVALID_IF(reach > *padded && !cut,
                      "In spatial dimension {} the kernel (size {}, dilation {}) is larger than the padded input ({} + "
                      "{} + {}).",
                      i, axis.kernel, axis.dilation, axis.in, before, axis.pad_end);
     const int64_t steps = *padded - reach;
     axis.out = steps / axis.stride + 1;
-    if (window.ceil_mode && steps % axis.stride != 0) {
+    if (!cut && window.ceil_mode && steps % axis.stride != 0) {
       // A last, partial window counts only if it starts inside the input or its front padding.
       const std::optional<int64_t> start = checked_mul(axis.out, axis.stride);
       if (start && *start < axis.in + before) ++axis.out;

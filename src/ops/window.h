@@ -48,9 +48,16 @@ struct Window {
 // length does not fit, values below their least or beyond 2^31, an unknown auto_pad.
 Result<Window> read_window(const Node& node, std::span<const int64_t> in, std::span<const int64_t> kernel);
 
+// Whether a kernel may be larger than the padded input.
+enum class LargeKernel : uint8_t {
+  kError,
+  // As ONNX Runtime's pools: one window, which is cut, where the kernel is larger by less than a stride, none where it
+  // is larger by less than two, and an error beyond.
+  kCut
+};
 // Sets the outputs, and the pads of auto_pad SAME, of a window that slides forward, as far as sizes are known.
-// Errors: the kernel is larger than the padded input.
-Status slide(Window& window);
+// Errors: the kernel is too large for the padded input.
+Status slide(Window& window, LargeKernel large = LargeKernel::kError);
 
 // Distributes `total` elements of padding: the odd one lies at the end for SAME_UPPER, at the beginning otherwise.
 void distribute_padding(int64_t total, AutoPad auto_pad, WindowAxis& axis);

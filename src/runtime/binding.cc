@@ -67,6 +67,7 @@ Status BindingImpl::begin_run() {
   key.insert(key.end(), space_words.begin(), space_words.end());
   for (size_t i = 0; i < outputs.size(); ++i) {
     outputs[i].ready = false;
+    if (holds_addresses(outputs[i].result.type())) outputs[i].result = Tensor();  // gives its strings back to `objects`
     output_addresses[i] = nullptr;
   }
   return {};
@@ -151,7 +152,7 @@ Status BindingImpl::prepare_output(size_t slot, DataType type, const Shape& shap
   return {};
 }
 
-Status BindingImpl::keep_outputs(const RunObjects& objects) {
+Status BindingImpl::keep_outputs() {
   for (BoundOutput& output : outputs) {
     if (!output.ready || !holds_addresses(output.result.type())) continue;
     if (output.result.type() == DataType::kString) {

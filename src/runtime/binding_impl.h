@@ -10,6 +10,7 @@
 
 #include <tenon/session.h>
 
+#include "ep/api/run_objects.h"
 #include "plan/placement.h"
 #include "plan/plan.h"
 #include "plan/signature.h"
@@ -18,7 +19,6 @@
 
 namespace tenon {
 
-class RunObjects;
 struct SessionImpl;
 class RunState;
 struct DynamicValue;
@@ -62,7 +62,7 @@ struct BindingImpl {
   Status exchange_output(size_t slot, DynamicValue& value);
   // After the steps: outputs whose elements are addresses own what the addresses name, texts of `objects` as they are
   // and all else as copies.
-  Status keep_outputs(const RunObjects& objects);
+  Status keep_outputs();
   // Where output `slot` has to be, after it was bound.
   void set_output_space(size_t slot);
 
@@ -76,6 +76,7 @@ struct BindingImpl {
   std::vector<BoundOutput> outputs;
 
   // Kept between runs, so that a steady one allocates nothing.
+  RunObjects objects;
   BoundSpaces spaces;                // of sessions with other EPs
   std::vector<int64_t> space_words;  // the same for the key: inputs, then outputs
   SignatureKey key;

@@ -228,7 +228,8 @@ Status SessionImpl::run_plan_of(BindingImpl& binding, const RunOptions& options)
   TENON_TRY(check_fences(options.waits, "RunOptions::waits"));
   TENON_TRY(check_fences(options.signals, "RunOptions::signals"));
   TENON_TRY(binding.begin_run());
-  const auto now_ns = [report] { return report != nullptr ? monotonic_ns() : 0; };
+  const bool timed = report != nullptr && report->timed;
+  const auto now_ns = [timed] { return timed ? monotonic_ns() : 0; };
   const int64_t start_ns = now_ns();
   const bool disallow_copies = options_.disallow_copies || options.disallow_copies;
   SessionRun run(resources_, *devices_, binding, report != nullptr ? &report->copies : nullptr, disallow_copies,
@@ -252,14 +253,15 @@ Status SessionImpl::run_plan_of(BindingImpl& binding, const RunOptions& options)
     const InRun in_run(*pool_);
     status = run.run(plan);
   }
-  if (status.ok()) status = binding.keep_outputs(run.objects());
+  if (status.ok()) status = binding.keep_outputs();
+  binding.objects.end_run();
   const int64_t ran_ns = now_ns();
   if (!options.signals.empty()) status = run.signal(std::move(status));
   if (report != nullptr) {
     copies_.take(report->copies);  // of what was planned on the way
     report->wait_ns = waited_ns - planned_ns;
     report->infer_ns = (planned_ns - start_ns) + (ran_ns - waited_ns);
-    report->signal_ns = monotonic_ns() - ran_ns;
+    report->signal_ns = now_ns() - ran_ns;
     report->planned = report->planned || run.planned();
   }
   return status;

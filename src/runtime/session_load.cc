@@ -23,6 +23,15 @@ namespace {
 
 constexpr int64_t kMaxEnvironmentThreads = 1024;
 
+// Inputs that are declared as scalars have any shape, and so have outputs, which follow them.
+void forget_scalars(Graph& graph) {
+  for (const std::vector<ValueId>* ids : {&graph.inputs, &graph.outputs})
+    for (ValueId id : *ids)
+      if (Value& value = graph.value(id);
+          value.is_tensor && value.has_rank && value.dims.empty() && value.constant == nullptr)
+        value.has_rank = false;
+}
+
 }  // namespace
 
 int32_t SessionImpl::next_number() {
@@ -45,6 +54,7 @@ Result<std::shared_ptr<Session>> SessionImpl::create(Result<Model> model, const 
 Status SessionImpl::prepare() {
   Graph& graph = model_.graph;
   TENON_TRY(fix_dims(model_, options_));
+  if (options_.scalars_of_any_shape) forget_scalars(graph);
   separate_symbols(graph);
   const std::vector<Value> declared = declared_outputs(graph);
   {

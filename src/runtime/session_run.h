@@ -4,7 +4,6 @@
 #include <memory>
 #include <span>
 
-#include "ep/api/run_objects.h"
 #include "runtime/binding_outputs.h"
 #include "runtime/device_runs.h"
 #include "runtime/plan_executor.h"
@@ -25,7 +24,7 @@ class SessionRun {
               .cancel = options.cancel,
               .ledger = ledger,
               .disallow_copies = disallow_copies,
-              .objects = &objects_,
+              .objects = &binding.objects,
               .deadline = Deadline::after(options.run_timeout_ns)},
         outputs_(binding, info_),
         caller_stream_(options.stream),
@@ -45,8 +44,6 @@ class SessionRun {
   Status signal(Status ran) const;
   // Whether a plan was made on the way.
   bool planned() const { return planned_; }
-  // What its kernels have made.
-  const RunObjects& objects() const { return objects_; }
 
  private:
   Status run_on_devices(const std::shared_ptr<PlanRuntime>& runtime);
@@ -59,7 +56,6 @@ class SessionRun {
   DeviceRuns& devices_;
   BindingImpl& binding_;
   const RunOptions& options_;
-  RunObjects objects_;
   RunInfo info_;
   BindingOutputs outputs_;
   DeviceStream* caller_stream_;  // may be null

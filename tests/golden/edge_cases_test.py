@@ -281,7 +281,12 @@ FACTS["conv_transpose_same_is_input_times_stride"] = Fact(
     '(float[1,1,N] x) => (float[] y) { y = ConvTranspose<auto_pad="SAME_UPPER", strides=[3]>(x, w) }', [{"x": ramp(1, 1, 2) + 1}], {"w": f32(1, 1).reshape(1, 1, 2)},
     want=gives(f32(1, 1, 0, 2, 2, 0).reshape(1, 1, 6)))
 FACTS["pool_with_a_window_beyond_the_input"] = Fact(
-    "(float[1,8,N] x) => (float[] y) { y = LpPool<kernel_shape=[3]>(x) }", [{"x": floats(1, 8, 2)}], want="is larger than the padded input")
+    "(float[1,8,N] x) => (float[] y) { y = LpPool<kernel_shape=[3]>(x) }", [{"x": floats(1, 8, 2)}], want=gives(np.zeros((1, 8, 0), np.float32)))
+FACTS["pool_with_a_window_far_beyond_the_input"] = Fact(
+    "(float[1,8,N] x) => (float[] y) { y = LpPool<kernel_shape=[4]>(x) }", [{"x": floats(1, 8, 2)}], want="is larger than the padded input")
+FACTS["pools_whose_only_window_is_cut"] = Fact(
+    "(float[1,1,N] x) => (float[] y, float[] z) { y = MaxPool<kernel_shape=[3], strides=[2]>(x) z = AveragePool<kernel_shape=[3], strides=[2]>(x) }",
+    [{"x": ramp(1, 1, 2)}], want=gives(f32(1).reshape(1, 1, 1), f32(0.5).reshape(1, 1, 1)))
 FACTS["max_pool_same_with_dilations"] = Fact(
     '(float[1,1,5] x) => (float[] y) { y = MaxPool<auto_pad="SAME_UPPER", kernel_shape=[2], dilations=[2]>(x) }', [{"x": ramp(1, 1, 5)}],
     want=gives(f32(1, 2, 3, 4, 3).reshape(1, 1, 5)))

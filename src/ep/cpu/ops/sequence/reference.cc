@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <utility>
 
 #include "ep/cpu/ops/sequence/objects.h"
@@ -108,18 +109,33 @@ Result<RefImpl> make_length(RefNode& node) {
   return impl;
 }
 
-// Elements [begin, begin + size) of the axis. Strings belong to `whole`, and the parts share them where they lie in one
-// piece: a string is not copied then, and a part is few allocations.
-Result<ObjectRef> part_of(const Tensor& whole, const SplitToSequenceDesc& desc, int64_t begin, int64_t size,
-                          bool keep_axis) {
+Shape part_shape(const Shape& whole, const SplitToSequenceDesc& desc, int64_t size, bool keep_axis) {
   Shape shape;
-  for (int d = 0; d < whole.shape().rank(); ++d) {
+  for (int d = 0; d < whole.rank(); ++d) {
     if (d != desc.span.axis) {
-      shape.push_back(whole.shape()[d]);
+      shape.push_back(whole[d]);
     } else if (keep_axis) {
       shape.push_back(size);
     }
   }
+  return shape;
+}
+
+// Whether the parts are of one size, lie in one piece each, and are so small that memory of their own for each costs
+// more than its use: they share one then, which one of them keeps.
+bool are_small_parts(const Tensor& whole, const SplitToSequenceDesc& desc, std::span<const int64_t> sizes) {
+  constexpr int64_t kMostBytes = 1024;
+  const bool equal = std::adjacent_find(sizes.begin(), sizes.end(), std::not_equal_to<>()) == sizes.end();
+  return !sizes.empty() && equal && desc.span.outer == 1 && data_type_bits(whole.type()) % 8 == 0 &&
+         sizes[0] * desc.span.inner > 0 &&
+         sizes[0] * desc.span.inner * static_cast<int64_t>(data_type_size(whole.type())) <= kMostBytes;
+}
+
+// Elements [begin, begin + size) of the axis. Strings belong to `whole`, and the parts share them where they lie in one
+// piece: a string is not copied then, and a part is few allocations.
+Result<ObjectRef> part_of(const Tensor& whole, const SplitToSequenceDesc& desc, int64_t begin, int64_t size,
+                          bool keep_axis) {
+  const Shape shape = part_shape(whole.shape(), desc, size, keep_axis);
   if (whole.type() == DataType::kString && desc.span.outer == 1) {
     const int64_t first = begin * desc.span.inner;
     TENON_TRY_ASSIGN(Tensor shared, Tensor::view(whole.type(), shape, whole.data_as<TextAddress>() + first,
@@ -149,9 +165,6 @@ Result<RefImpl> make_split_to_sequence(RefNode& node) {
   RefImpl impl;
   impl.run = [x = node.inputs[0], split, desc](KernelContext& context) -> Status {
     TENON_TRY_ASSIGN(Tensor whole, input_tensor(context, x, 0));
-    if (x.type == DataType::kString) {
-      TENON_TRY_ASSIGN(whole, deep_copy(whole));  // the run may not keep the input's strings
-    }
     std::vector<int64_t> sizes;
     if (split.present()) {
       std::vector<int64_t> given;
@@ -164,6 +177,15 @@ Result<RefImpl> make_split_to_sequence(RefNode& node) {
       sizes.assign(desc.span.length, 1);
     }
     const bool keep_axis = split.present() || desc.keep_axis;
+    const bool small = are_small_parts(whole, desc, sizes);
+    if (small || x.type == DataType::kString) {
+      TENON_TRY_ASSIGN(whole, deep_copy(whole));  // the run may not keep the input's strings
+    }
+    if (small) {
+      const Shape part = part_shape(whole.shape(), desc, sizes[0], keep_axis);
+      TENON_TRY_ASSIGN(ObjectRef parts, Object::parts(std::move(whole), part));
+      return set_object(context, std::move(parts));
+    }
     std::vector<ObjectRef> parts;
     parts.reserve(sizes.size());
     int64_t begin = 0;
@@ -201,6 +223,7 @@ Result<RefImpl> make_concat_from_sequence(RefNode& node) {
     TENON_TRY_ASSIGN(const int axis, resolve_axis(desc.axis, rank));
     Shape out;
     std::vector<Shape> shapes;
+    shapes.reserve(elements.size());
     for (size_t i = 0; i < elements.size(); ++i) {
       const Tensor& tensor = elements[i]->as_tensor();
       TENON_INVALID_IF(tensor.type() != spec.type, "Element {} is a {} tensor, and the output {}.", i,

@@ -15,11 +15,17 @@ locale_t unicode_locale() {
   return locale;
 }
 
-char32_t changed(char32_t code, CaseChange change) {
-  if (code < 0x80) {
-    if (change == CaseChange::kLower) return code >= 'A' && code <= 'Z' ? code + ('a' - 'A') : code;
-    return code >= 'a' && code <= 'z' ? code - ('a' - 'A') : code;
+// The letters of the other case are turned; compilers do it with vectors.
+void change_ascii(char* text, size_t size, CaseChange change) {
+  const auto first = static_cast<unsigned char>(change == CaseChange::kLower ? 'A' : 'a');
+  for (size_t i = 0; i < size; ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    const auto place = static_cast<unsigned char>(byte - first);
+    text[i] = static_cast<char>(place < 26 ? byte ^ 0x20 : byte);
   }
+}
+
+char32_t changed(char32_t code, CaseChange change) {
   const locale_t locale = unicode_locale();
   if (locale == nullptr) return code;
   const auto wide = static_cast<wint_t>(code);
@@ -28,25 +34,23 @@ char32_t changed(char32_t code, CaseChange change) {
 
 }  // namespace
 
-std::string change_case(std::string_view text, CaseChange change) {
-  if (change == CaseChange::kNone) return std::string(text);
-  // Bytes of ASCII change where they are.
-  std::string result(text);
-  size_t ascii = 0;
-  for (; ascii < result.size() && static_cast<unsigned char>(result[ascii]) < 0x80; ++ascii)
-    result[ascii] = static_cast<char>(changed(static_cast<unsigned char>(result[ascii]), change));
-  result.resize(ascii);
-  text.remove_prefix(ascii);
+void change_case(std::string_view text, CaseChange change, std::string& result) {
+  result.assign(text);
+  if (change == CaseChange::kNone) return;
+  unsigned char all = 0;
+  for (char byte : text) all |= static_cast<unsigned char>(byte);
+  if (all < 0x80) return change_ascii(result.data(), result.size(), change);
+  result.clear();
   while (!text.empty()) {
     const CodePoint point = next_code_point(text);
-    if (point.valid) {
-      append_utf8(result, changed(point.code, change));
-    } else {
+    if (!point.valid || point.code < 0x80) {
       result += text[0];
+      if (point.valid) change_ascii(&result.back(), 1, change);
+    } else {
+      append_utf8(result, changed(point.code, change));
     }
     text.remove_prefix(point.length);
   }
-  return result;
 }
 
 }  // namespace tenon::cpu::ref

@@ -8,6 +8,7 @@
 
 #include "ep/cpu/ops/sequence/objects.h"
 #include "ep/cpu/ops/small_types.h"
+#include "ep/cpu/ops/text/write.h"
 #include "ops/elementwise.h"
 
 namespace tenon::cpu::ref {
@@ -18,29 +19,40 @@ namespace {
 
 // The shortest digits that give the same number again, laid out as C's %g does it.
 template <typename T>
-std::string float_text(T value) {
-  if (value != value) return "NaN";
-  if (value == std::numeric_limits<T>::infinity()) return "INF";
-  if (value == -std::numeric_limits<T>::infinity()) return "-INF";
+void write_float(T value, std::string& text) {
+  if (value != value) return void(text = "NaN");
+  if (value == std::numeric_limits<T>::infinity()) return void(text = "INF");
+  if (value == -std::numeric_limits<T>::infinity()) return void(text = "-INF");
   constexpr int kMostDigits = sizeof(T) == 4 ? 8 : 17;  // before the point
-  std::array<char, 400> buffer{};
-  auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value, std::chars_format::scientific).ptr;
-  const std::string_view text(buffer.data(), end - buffer.data());
-  const size_t e = text.find('e');
+  std::array<char, 400> buffer;
+  char* const begin = buffer.data();
+  char* end = std::to_chars(begin, begin + buffer.size(), value, std::chars_format::scientific).ptr;
+  // "-d.ddde+xx"
+  char* const first = begin + (*begin == '-' ? 1 : 0);
+  char* const e = std::find(first, end, 'e');
   int exponent = 0;
-  const std::string_view digits = text.substr(e + (text[e + 1] == '+' ? 2 : 1));
-  std::from_chars(digits.data(), digits.data() + digits.size(), exponent);
-  if (exponent < -5 || exponent >= kMostDigits) return std::string(text);
-  end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value, std::chars_format::fixed).ptr;
-  return {buffer.data(), end};
+  std::from_chars(e + (e[1] == '+' ? 2 : 1), end, exponent);
+  const auto after_point = static_cast<int>(std::max<ptrdiff_t>(0, e - first - 2));
+  if (exponent < -5 || exponent >= kMostDigits) {
+    text.assign(begin, end);
+  } else if (exponent >= 0 && exponent < after_point) {  // the point moves to the right
+    std::copy(first + 2, first + 2 + exponent, first + 1);
+    first[1 + exponent] = '.';
+    text.assign(begin, e);
+  } else {
+    end = std::to_chars(begin, begin + buffer.size(), value, std::chars_format::fixed).ptr;
+    text.assign(begin, end);
+  }
 }
 
 template <typename T>
-std::string number_text(T value) {
+void write_number(T value, std::string& text) {
   if constexpr (std::is_same_v<T, Bool>) {
-    return value ? "1" : "0";
+    text = value ? "1" : "0";
+  } else if constexpr (std::is_integral_v<T>) {
+    write_integer(value, text);
   } else {
-    return float_text(static_cast<std::conditional_t<std::is_same_v<T, double>, double, float>>(value));
+    write_float(static_cast<std::conditional_t<std::is_same_v<T, double>, double, float>>(value), text);
   }
 }
 
@@ -48,15 +60,7 @@ using Print = void (*)(const void* x, int64_t count, std::span<std::string> text
 template <typename T>
 void print(const void* x, int64_t count, std::span<std::string> texts) {
   const T* const numbers = static_cast<const T*>(x);
-  for (int64_t i = 0; i < count; ++i) {
-    if constexpr (std::is_integral_v<T>) {
-      std::array<char, 24> digits;
-      const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), numbers[i]).ptr;
-      texts[i].assign(digits.data(), end);
-    } else {
-      texts[i] = number_text(numbers[i]);
-    }
-  }
+  for (int64_t i = 0; i < count; ++i) write_number(numbers[i], texts[i]);
 }
 
 // --- strings to numbers ---
@@ -141,7 +145,7 @@ Result<RefImpl> make_print(RefNode& node, int64_t count) {
       } else {
         std::copy_n(context.input<uint8_t>(0), count, codes.begin());
       }
-      for (int64_t i = 0; i < count; ++i) texts[i] = float_text(small_values(from)[codes[i]]);
+      for (int64_t i = 0; i < count; ++i) write_float(small_values(from)[codes[i]], texts[i]);
     } else {
       chosen(context.inputs[0], count, texts);
     }

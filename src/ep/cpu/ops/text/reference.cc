@@ -1,4 +1,4 @@
-// StringConcat, StringSplit, StringNormalizer, RegexFullMatch, and Equal of strings.
+// StringConcat, StringNormalizer, RegexFullMatch, and Equal of strings.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -7,6 +7,8 @@
 #include "ep/cpu/ops/text/case_change.h"
 #include "ep/cpu/ops/text/cast.h"
 #include "ep/cpu/ops/text/regex.h"
+#include "ep/cpu/ops/text/split.h"
+#include "ep/cpu/ops/text/write.h"
 #include "ops/attributes.h"
 #include "ops/text.h"
 
@@ -59,8 +61,7 @@ Result<RefImpl> make_concat(RefNode& node) {
     auto* y = context.output<TextAddress>(0);
     if (texts.empty()) return {};
     each_pair(pairs.walk, context, [&](std::string_view a, std::string_view b, int64_t i) {
-      texts[i].reserve(a.size() + b.size());
-      texts[i].append(a).append(b);
+      join_texts(a, b, texts[i]);
       y[i] = &texts[i];
     });
     return {};
@@ -80,46 +81,6 @@ Result<RefImpl> make_equal(RefNode& node) {
   return impl;
 }
 
-Result<RefImpl> make_split(RefNode& node) {
-  TENON_TRY(require_inputs(node, 1));
-  const Shape& x = node.inputs[0].shape;
-  TENON_UNSUPPORTED_IF(x.rank() >= Shape::kMaxRank, "StringSplit adds a dimension to {}, which has {} already.",
-                       x.to_string(), x.rank());
-  RefImpl impl;
-  impl.run = [x, desc = read_string_split(*node.node), parts_spec = output_spec(node, 0),
-              counts_spec = output_spec(node, 1)](KernelContext& context) -> Status {
-    TENON_TRY_ASSIGN(RunObjects * objects, run_objects(context));
-    const auto* texts = context.input<TextAddress>(0);
-    const int64_t count = x.element_count();
-    std::vector<std::string_view> parts;  // of all texts
-    std::vector<size_t> ends(count);
-    size_t most = 0;
-    for (int64_t i = 0; i < count; ++i) {
-      const size_t begin = parts.size();
-      split_text(text_of(texts[i]), desc, parts);
-      ends[i] = parts.size();
-      most = std::max(most, ends[i] - begin);
-    }
-    Shape shape = x;
-    shape.push_back(static_cast<int64_t>(most));
-    TENON_TRY_ASSIGN(void* const y, open_output(context, parts_spec, 0, shape));
-    TENON_TRY_ASSIGN(void* const counts, open_output(context, counts_spec, 1, x));
-    const std::span<std::string> made = objects->add_texts(y == nullptr ? 0 : parts.size());
-    for (size_t p = 0; p < made.size(); ++p) made[p].assign(parts[p]);
-    auto* row = static_cast<TextAddress*>(y);
-    for (size_t i = 0, p = 0; i < ends.size(); ++i) {
-      const size_t number = ends[i] - p;
-      if (counts != nullptr) static_cast<int64_t*>(counts)[i] = static_cast<int64_t>(number);
-      if (row != nullptr) {
-        for (size_t k = 0; k < most; ++k) *row++ = k < number ? &made[p + k] : nullptr;
-      }
-      p = ends[i];
-    }
-    return {};
-  };
-  return impl;
-}
-
 Result<RefImpl> make_normalizer(RefNode& node) {
   TENON_TRY(require_inputs(node, 1));
   TENON_TRY_ASSIGN(StringNormalizerDesc desc, read_string_normalizer(*node.node));
@@ -130,29 +91,29 @@ Result<RefImpl> make_normalizer(RefNode& node) {
   const CaseChange compared = desc.case_sensitive                 ? CaseChange::kNone
                               : desc.change == CaseChange::kUpper ? CaseChange::kUpper
                                                                   : CaseChange::kLower;
-  for (std::string& word : desc.stopwords) word = change_case(word, compared);
+  for (std::string& word : desc.stopwords) change_case(std::string(word), compared, word);
   std::sort(desc.stopwords.begin(), desc.stopwords.end());
   RefImpl impl;
   impl.run = [x, desc = std::move(desc), compared, spec = output_spec(node, 0)](KernelContext& context) -> Status {
     TENON_TRY_ASSIGN(RunObjects * objects, run_objects(context));
     const auto* texts = context.input<TextAddress>(0);
-    std::vector<std::string> kept;
-    for (int64_t i = 0; i < x.element_count(); ++i) {
+    const int64_t count = x.element_count();
+    const std::span<std::string> made = objects->add_texts(std::max<int64_t>(1, count));
+    int64_t kept = 0;
+    std::string word;
+    for (int64_t i = 0; i < count; ++i) {
       const std::string_view text = text_of(texts[i]);
-      if (!desc.stopwords.empty() &&
-          std::binary_search(desc.stopwords.begin(), desc.stopwords.end(), change_case(text, compared)))
-        continue;
-      kept.push_back(change_case(text, desc.change));
+      if (!desc.stopwords.empty()) {
+        change_case(text, compared, word);
+        if (std::binary_search(desc.stopwords.begin(), desc.stopwords.end(), word)) continue;
+      }
+      change_case(text, desc.change, made[kept++]);
     }
-    if (kept.empty()) kept.emplace_back();  // one empty string stands for none
+    if (kept == 0) kept = 1;  // one empty string stands for none
     Shape shape = x;
-    shape[x.rank() - 1] = std::ssize(kept);
+    shape[x.rank() - 1] = kept;
     TENON_TRY_ASSIGN(void* const y, open_output(context, spec, 0, shape));
-    const std::span<std::string> made = objects->add_texts(kept.size());
-    for (size_t i = 0; i < kept.size(); ++i) {
-      made[i] = std::move(kept[i]);
-      static_cast<TextAddress*>(y)[i] = &made[i];
-    }
+    for (int64_t i = 0; i < kept; ++i) static_cast<TextAddress*>(y)[i] = &made[i];
     return {};
   };
   return impl;
@@ -176,7 +137,7 @@ Result<RefImpl> make_full_match(RefNode& node) {
 
 constexpr KernelEntry kRows[] = {
     ref_row<kStringSet, &make_concat>("StringConcat", 20),
-    ref_row<kStringSet, &make_split>("StringSplit", 20),
+    ref_row<kStringSet, &make_string_split>("StringSplit", 20),
     ref_row<kStringSet, &make_normalizer>("StringNormalizer", 10),
     ref_row<kStringSet, &make_full_match>("RegexFullMatch", 20),
     ref_row<kStringSet, &make_equal>("Equal", 19),

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -19,11 +20,16 @@ namespace {
 using Words = std::vector<std::string_view>;
 
 struct Tokens {
-  bool characters = false;        // each is a token
-  std::vector<Regex> separators;  // or what is between these
-  std::vector<Regex> expression;  // or what this one matches
-  int64_t least = 1;              // characters of a token
-  bool marks = false;             // a start and an end of the text
+  // A separator: its text, or an expression.
+  struct Separator {
+    std::string literal;
+    std::optional<Regex> regex;
+  };
+  bool characters = false;            // each is a token
+  std::vector<Separator> separators;  // or what is between these
+  std::vector<Regex> expression;      // or what this one matches
+  int64_t least = 1;                  // characters of a token
+  bool marks = false;                 // a start and an end of the text
   std::string padding;
 
   bool keeps(std::string_view word) const {
@@ -32,34 +38,43 @@ struct Tokens {
     return count >= least;
   }
 
-  Words words(std::string_view text) const {
-    Words found;
+  // Adds the words of `text` to `found`. The other two are kept between calls, so that these allocate nothing.
+  void add_words(std::string_view text, Words& found, Words& whole, Words& parts) const {
     if (!expression.empty()) {
       each_match(expression.front(), text, [&](size_t begin, size_t length) {
         if (keeps(text.substr(begin, length))) found.push_back(text.substr(begin, length));
       });
-      return found;
+      return;
     }
-    found.push_back(text);
-    for (const Regex& separator : separators) {
-      Words parts;
-      for (std::string_view word : found) {
+    whole.assign(1, text);
+    for (const Separator& separator : separators) {
+      parts.clear();
+      for (std::string_view word : whole) {
         size_t from = 0;
         const auto add = [&](size_t to) {
           if (to > from && keeps(word.substr(from, to - from))) parts.push_back(word.substr(from, to - from));
         };
-        each_match(separator, word, [&](size_t begin, size_t length) {
+        const auto cut = [&](size_t begin, size_t length) {
           add(begin);
           from = begin + length;
-        });
+        };
+        if (separator.regex) {
+          each_match(*separator.regex, word, cut);
+        } else {
+          each_place(separator.literal, word, cut);
+        }
         add(word.size());
       }
-      found = std::move(parts);
+      whole.swap(parts);
     }
-    return found;
+    found.insert(found.end(), whole.begin(), whole.end());
   }
 
  private:
+  static void each_place(std::string_view literal, std::string_view text, const auto& body) {
+    for (size_t at = text.find(literal); at != std::string_view::npos; at = text.find(literal, at + literal.size()))
+      body(at, literal.size());
+  }
   // Matches that are not empty, from the left, each as long as it can be.
   template <typename Body>
   static void each_match(const Regex& regex, std::string_view text, const Body& body) {
@@ -91,8 +106,12 @@ Result<Tokens> read_tokenizer(const Node& node) {
   }
   for (const std::string& separator : separators) {
     TENON_INVALID_IF(separator.empty(), "Tokenizer has an empty separator beside others.");
+    if (separator.find_first_of("\\^$.|?*+()[]{}") == std::string::npos) {
+      tokens.separators.push_back({.literal = separator, .regex = std::nullopt});
+      continue;
+    }
     TENON_TRY_ASSIGN(Regex regex, Regex::parse(separator));
-    tokens.separators.push_back(std::move(regex));
+    tokens.separators.push_back({.literal = {}, .regex = std::move(regex)});
   }
   return tokens;
 }
@@ -194,17 +213,37 @@ Result<RefImpl> make_tokenizer(RefNode& node) {
   RefImpl impl;
   impl.run = [x, tokens = std::move(tokens), spec = output_spec(node, 0)](KernelContext& context) -> Status {
     const auto* const texts = context.input<TextAddress>(0);
-    std::vector<Words> all(static_cast<size_t>(x.element_count()));
-    context.pool->parallel_for(std::ssize(all), 16, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) all[static_cast<size_t>(i)] = tokens.words(text_of(texts[i]));
+    // The words of kPiece texts each, one behind the other, and where those of each text end.
+    constexpr int64_t kPiece = 64;
+    struct Piece {
+      Words words;
+      std::array<size_t, kPiece> ends;
+    };
+    const int64_t count = x.element_count();
+    std::vector<Piece> pieces(static_cast<size_t>((count + kPiece - 1) / kPiece));
+    context.pool->parallel_for(std::ssize(pieces), 1, [&](int64_t begin, int64_t end) {
+      Words whole, parts;
+      for (int64_t p = begin; p < end; ++p) {
+        Piece& piece = pieces[static_cast<size_t>(p)];
+        for (int64_t i = p * kPiece; i < std::min(count, (p + 1) * kPiece); ++i) {
+          tokens.add_words(text_of(texts[i]), piece.words, whole, parts);
+          piece.ends[static_cast<size_t>(i % kPiece)] = piece.words.size();
+        }
+      }
     });
+    const auto words_of = [&](int64_t i) {
+      const Piece& piece = pieces[static_cast<size_t>(i / kPiece)];
+      const auto place = static_cast<size_t>(i % kPiece);
+      const size_t begin = place == 0 ? 0 : piece.ends[place - 1];
+      return std::span(piece.words).subspan(begin, piece.ends[place] - begin);
+    };
     size_t most = 0, words = 0;
-    for (const Words& row : all) {
-      most = std::max(most, row.size());
-      words += row.size();
+    for (int64_t i = 0; i < count; ++i) {
+      most = std::max(most, words_of(i).size());
+      words += words_of(i).size();
     }
     return write_rows(context, spec, x, tokens, most, words, [&](int64_t i, const auto& add) {
-      for (std::string_view word : all[static_cast<size_t>(i)]) add(word);
+      for (std::string_view word : words_of(i)) add(word);
     });
   };
   return impl;
