@@ -30,16 +30,20 @@ namespace {
 
 // [O,I,...] as [O][...][I], the channels padded with zeros.
 void pack_weights(const Constant& from, int64_t padded_channels, DataType type, bool tf32, std::byte* out) {
-  const std::vector<float> w = floats_of(from);
+  std::vector<float> converted;
+  if (from.type != DataType::kFloat) converted = floats_of(from);
+  const std::span<const float> w = from.type == DataType::kFloat ? from.as<float>() : converted;
   const int64_t outputs = from.shape[0], channels = from.shape[1];
-  const int64_t area = outputs * channels == 0 ? 0 : static_cast<int64_t>(w.size()) / (outputs * channels);
-  std::vector<float> packed(outputs * area * padded_channels);
-  for (int64_t o = 0; o < outputs; ++o)
-    for (int64_t c = 0; c < channels; ++c)
-      for (int64_t k = 0; k < area; ++k)
-        packed[(o * area + k) * padded_channels + c] = w[(o * channels + c) * area + k];
-  round_weights(packed, type, tf32);
-  store_floats(packed, type, out);
+  const int64_t area = outputs * channels == 0 ? 0 : std::ssize(w) / (outputs * channels);
+  // An output at a time stays in the nearest cache.
+  std::vector<float> packed(area * padded_channels);
+  for (int64_t o = 0; o < outputs; ++o) {
+    const float* const taps = w.data() + o * channels * area;
+    for (int64_t k = 0; k < area; ++k)
+      for (int64_t c = 0; c < channels; ++c) packed[k * padded_channels + c] = taps[c * area + k];
+    round_weights(packed, type, tf32);
+    store_floats(packed, type, out + o * packed.size() * data_type_size(type));
+  }
 }
 
 // [C,1,...] as [...][C].
