@@ -107,6 +107,9 @@ class ConvOp final : public DeviceOp {
   Result<Choice> plain_choice(const PrepareContext& context) const;
   Result<std::vector<Choice>> borrowed(const PrepareContext& context, const std::vector<std::string>& texts);
   Result<Choice> fastest(const PrepareContext& context, std::vector<Choice> all, bool& hasty) const;
+  // Adds what is likely to be fast: tiles by the model of their time, else the library's own first.
+  Status add_likely(const PrepareContext& context, std::vector<Choice>& few);
+  Result<Choice> blas_choice(const PrepareContext& context, size_t index) const;
   Result<Choice> fastest_of_few(const PrepareContext& context, std::vector<Choice> few) const;
   Result<std::optional<Choice>> remembered(const PrepareContext& context, const std::string& text);
   Status queue_split(const Choice& choice, const CudaDevice& device, CUstream stream, const Addresses& addresses) const;
