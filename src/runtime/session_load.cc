@@ -3,6 +3,7 @@
 
 #include "base/env.h"
 #include "base/trace.h"
+#include "graph/early_copies.h"
 #include "graph/mapped_file.h"
 #include "graph/schema.h"
 #include "graph/symbols.h"
@@ -53,7 +54,13 @@ Status SessionImpl::prepare() {
     TENON_TRY_ASSIGN(const bool expanded, expand_sequence_maps(graph));
     if (expanded) TENON_TRY(infer_shapes(graph));
   }
-  TENON_TRY(eps_.make(options_));
+  if (options_.eps.empty()) {
+    TENON_TRY(eps_.make(options_));
+  } else {
+    // EPs are shown all weights. Making one may take as long as copying these: CUDA makes its context.
+    const EarlyCopies copies(graph);
+    TENON_TRY(eps_.make(options_));
+  }
   TENON_TRY(eps_.infer_types(graph));
   TENON_TRY(check_element_types(graph));
   TENON_TRY(check_output_types(graph, declared));
