@@ -134,9 +134,13 @@ std::string kernel_text(std::span<const KernelCode> kernels) {
   return text + texts;
 }
 
-Result<NvrtcImage> compile_kernels(const Nvrtc& compiler, std::span<const KernelCode> kernels, int compute_capability) {
-  NvrtcSource source{
-      .text = kernel_text(kernels), .name = "tenon_kernels.cu", .headers = compiler_headers(), .instances = {}};
+Result<NvrtcImage> compile_kernels(const Nvrtc& compiler, std::span<const KernelCode> kernels, int compute_capability,
+                                   const std::atomic<bool>* cancelled) {
+  NvrtcSource source{.text = kernel_text(kernels),
+                     .name = "tenon_kernels.cu",
+                     .headers = compiler_headers(),
+                     .instances = {},
+                     .cancelled = cancelled};
   std::string list;
   for (const KernelCode& kernel : kernels) {
     source.instances.push_back(kernel.name);
@@ -171,9 +175,11 @@ std::string KernelCache::path_of(std::span<const KernelCode> kernels) const {
                 setting_.device->compute_capability());
 }
 
-Result<NvrtcImage> KernelCache::compile_anew(std::span<const KernelCode> kernels) const {
+Result<NvrtcImage> KernelCache::compile_anew(std::span<const KernelCode> kernels,
+                                             const std::atomic<bool>* cancelled) const {
   TENON_TRY_ASSIGN(const Nvrtc* compiler, setting_.compiler());
-  TENON_TRY_ASSIGN(NvrtcImage image, compile_kernels(*compiler, kernels, setting_.device->compute_capability()));
+  TENON_TRY_ASSIGN(NvrtcImage image,
+                   compile_kernels(*compiler, kernels, setting_.device->compute_capability(), cancelled));
   if (const std::string path = path_of(kernels); !path.empty()) {
     std::string text;
     for (size_t k = 0; k < kernels.size(); ++k) text += line_of(kernels[k], image.instance_names[k]);
@@ -236,14 +242,15 @@ bool KernelCache::lacks(std::span<const KernelCode> kernels) const {
   return std::any_of(groups.begin(), groups.end(), [&](const auto& group) { return kept(group).empty(); });
 }
 
-void KernelCache::compile_ahead(const KernelCode& kernel) {
+void KernelCache::compile_ahead(const KernelCode& kernel, const std::atomic<bool>& cancelled) {
   if (known_.lock()->contains(kernel.name) || !kept({&kernel, 1}).empty()) return;
   auto made = std::make_shared<Ahead>();
   {
     auto ahead = ahead_.lock();
     if (ahead->size() >= kMostAhead || !ahead->emplace(kernel.name, made).second) return;
   }
-  made->image = compile_anew({&kernel, 1});
+  made->image = compile_anew({&kernel, 1}, &cancelled);
+  if (!made->image.ok() && cancelled) ahead_.lock()->erase(kernel.name);
   made->made.set_value();
 }
 

@@ -7,6 +7,7 @@
 // Threads: any; NVRTC runs without a lock, so two plans that want the same kernel at once may both compile it.
 #pragma once
 
+#include <atomic>
 #include <future>
 #include <map>
 #include <memory>
@@ -69,14 +70,16 @@ class KernelCache {
   // Compiles a kernel for plans to come, unless there is code for it or for kMostAhead others that no plan has asked
   // for. It is not loaded: that may have to wait for streams. A failure comes again, and is told, where a plan wants
   // the kernel.
-  void compile_ahead(const KernelCode& kernel);
+  // Where `cancelled` becomes true, it is as if nobody had begun.
+  void compile_ahead(const KernelCode& kernel, const std::atomic<bool>& cancelled);
   static constexpr size_t kMostAhead = 256;
 
  private:
   // Code that no plan has loaded yet.
   struct Ahead;
   using Kernels = std::map<std::string, CompiledKernels::Kernel>;
-  Result<NvrtcImage> compile_anew(std::span<const KernelCode> kernels) const;
+  Result<NvrtcImage> compile_anew(std::span<const KernelCode> kernels,
+                                  const std::atomic<bool>* cancelled = nullptr) const;
   Result<Kernels> load(std::span<const KernelCode> kernels, std::span<const std::byte> code,
                        std::span<const std::string> names) const;
   // Of the kept code; "" where nothing is kept.
@@ -92,7 +95,8 @@ class KernelCache {
 // The kernels in programs of up to four, which `threads` compile at the same time.
 std::vector<std::span<const KernelCode>> program_groups(std::span<const KernelCode> kernels, size_t threads);
 // One program of NVRTC; needs no device.
-Result<NvrtcImage> compile_kernels(const Nvrtc& compiler, std::span<const KernelCode> kernels, int compute_capability);
+Result<NvrtcImage> compile_kernels(const Nvrtc& compiler, std::span<const KernelCode> kernels, int compute_capability,
+                                   const std::atomic<bool>* cancelled = nullptr);
 // That text: the headers included, then the texts that instances need.
 std::string kernel_text(std::span<const KernelCode> kernels);
 

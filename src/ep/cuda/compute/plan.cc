@@ -418,19 +418,25 @@ Result<Program> ComputeRegion::lower(std::span<const Shape> inputs, size_t works
                           workspace_bytes != 0 && context_->has_blas(), context_->has_clusters());
 }
 
-void ComputeRegion::rehearse(State& state, std::span<const Shape> inputs, std::span<const KernelCode> compiled) const {
+std::vector<std::vector<Shape>> ComputeRegion::sizes_to_rehearse(const State& state, std::span<const Shape> inputs,
+                                                                 std::span<const KernelCode> kernels) const {
   // Sizes that no rehearsal has foreseen are worth another one, but not without end.
   constexpr int kMostRehearsals = 4;
-  // A quarter of them: the plan's own kernels are compiled at the same time.
-  constexpr size_t kPart = 4;
-  if (state.rehearsals >= kMostRehearsals || (state.rehearsal != nullptr && !state.rehearsal->done())) return;
-  const std::vector<std::vector<Shape>> shapes = other_sizes(region_.graph(), inputs);
-  if (shapes.empty() || !context_->compiler().ok()) return;
+  if (state.rehearsals >= kMostRehearsals || (state.rehearsal != nullptr && !state.rehearsal->done())) return {};
+  std::vector<std::vector<Shape>> sizes = other_sizes(region_.graph(), inputs);
+  if (sizes.empty() || !context_->kernel_cache().lacks(kernels) || !context_->compiler().ok()) return {};
+  return sizes;
+}
+
+void ComputeRegion::rehearse(State& state, const std::vector<std::vector<Shape>>& sizes,
+                             std::span<const KernelCode> compiled) const {
   ++state.rehearsals;
-  state.rehearsal = std::make_shared<Rehearsal>(
-      Rehearsal::Work{.lower = [this](std::span<const Shape> other) { return lower(other, Program::kWorkspaceBytes); },
-                      .compile = [this](const KernelCode& kernel) { context_->kernel_cache().compile_ahead(kernel); }},
-      shapes, compiled, std::max<size_t>(compiling_threads() / kPart, 1));
+  // The plan's own kernels are compiled at the same time.
+  state.rehearsal = Rehearsal::begin(
+      {.lower = [this](std::span<const Shape> other) { return lower(other, Program::kWorkspaceBytes); },
+       .compile = [this](const KernelCode& kernel,
+                         const auto& cancelled) { context_->kernel_cache().compile_ahead(kernel, cancelled); }},
+      sizes, compiled, compiling_threads(), compiling_threads() / 2);
 }
 
 void ComputeRegion::finish_rehearsal() {
@@ -463,11 +469,12 @@ Result<std::shared_ptr<ComputePlan>> ComputeRegion::plan(std::span<const Shape> 
   TENON_TRY_ASSIGN(Program program, lower(inputs, Program::kWorkspaceBytes));
   TENON_TRACE(kPlan, "CUDA region: lowered in {:.1f} ms.", lap.ms());
   TENON_TRACE(kPlan, "CUDA region of {} operators:\n{}", program.ops.size(), program.to_text());
-  // What a thread here and there can do meanwhile: a plan keeps few of them busy. Where there are few it comes after.
+  // A plan keeps few threads busy, so that others can go ahead; where there are few, they come after it.
   constexpr size_t kManyThreads = 4;
-  const bool lacks = context_->kernel_cache().lacks(program.kernels), at_once = compiling_threads() >= kManyThreads;
-  const std::vector<KernelCode> kernels = lacks ? program.kernels : std::vector<KernelCode>();
-  if (lacks && at_once) rehearse(*state, inputs, kernels);
+  const bool at_once = compiling_threads() >= kManyThreads;
+  const std::vector<std::vector<Shape>> sizes = sizes_to_rehearse(*state, inputs, program.kernels);
+  const std::vector<KernelCode> kernels = sizes.empty() ? std::vector<KernelCode>() : program.kernels;
+  if (!sizes.empty() && at_once) rehearse(*state, sizes, kernels);
   Result<std::shared_ptr<ComputePlan>> created = ComputePlan::create(context_, std::move(program), state->varies);
   if (created.status().code() == StatusCode::kResourceExhausted) {
     // Without a workspace the libraries have slower algorithms, and our own kernels need none.
@@ -476,7 +483,8 @@ Result<std::shared_ptr<ComputePlan>> ComputeRegion::plan(std::span<const Shape> 
     created = ComputePlan::create(context_, std::move(small), state->varies);
   }
   TENON_TRY_ASSIGN(std::shared_ptr<ComputePlan> plan, std::move(created));
-  if (lacks && !at_once) rehearse(*state, inputs, kernels);
+  if (!sizes.empty() && !at_once) rehearse(*state, sizes, kernels);
+  if (state->rehearsal != nullptr) state->rehearsal->hurry();
   if (state->plans.size() >= std::max<size_t>(context_->options().plans, 1)) {
     const auto oldest = std::min_element(state->plans.begin(), state->plans.end(),
                                          [](const Entry& a, const Entry& b) { return a.used < b.used; });

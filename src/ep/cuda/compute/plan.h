@@ -143,7 +143,10 @@ class ComputeRegion {
     int rehearsals = 0;
   };
   Result<Program> lower(std::span<const Shape> inputs, size_t workspace_bytes) const;
-  void rehearse(State& state, std::span<const Shape> inputs, std::span<const KernelCode> compiled) const;
+  // Empty where a plan's kernels need no compiler, or where enough has been rehearsed.
+  std::vector<std::vector<Shape>> sizes_to_rehearse(const State& state, std::span<const Shape> inputs,
+                                                    std::span<const KernelCode> kernels) const;
+  void rehearse(State& state, const std::vector<std::vector<Shape>>& sizes, std::span<const KernelCode> compiled) const;
   ComputeRegion(std::shared_ptr<ComputeContext> context, Region region)
       : context_(std::move(context)), region_(std::move(region)) {}
 

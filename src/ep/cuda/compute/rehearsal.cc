@@ -69,6 +69,9 @@ std::vector<std::vector<Shape>> other_sizes(const Graph& graph, std::span<const 
   constexpr Change kNext = [](int64_t size) { return size + step_of(size); };
   constexpr Change kPrevious = [](int64_t size) { return size - step_of(size); };
   constexpr Change kOdd = [](int64_t size) { return size | 1; };
+  constexpr Change kOddSteps = [](int64_t size) {
+    return size % kMostStep == 0 ? (size / kMostStep | 1) * kMostStep : size | 1;
+  };
   constexpr Change kTwice = [](int64_t size) { return 2 * size; };
   constexpr Change kHalf = [](int64_t size) {
     const int64_t step = step_of(size), half = size / 2;
@@ -84,6 +87,7 @@ std::vector<std::vector<Shape>> other_sizes(const Graph& graph, std::span<const 
   add(change(kNext));
   add(change(kPrevious));
   add(change(kOdd));
+  add(change(kOddSteps));
   add(change([](int64_t size) { return size / 4 * 4 + 2; }));
   add(change([](int64_t size) { return size / 8 * 8 + 4; }));
   add(change([](int64_t size) { return (size + 7) / 8 * 8; }));
@@ -96,7 +100,7 @@ std::vector<std::vector<Shape>> other_sizes(const Graph& graph, std::span<const 
   const size_t count = std::min(now.size(), kMostSymbols);
   for (size_t s = 0; s < count; ++s) {
     if (now[s] == 1) {
-      for (const Change one : {kNext, kOdd, kHalf}) add(with(s, 2, change(one)));
+      for (const Change one : {kNext, kOdd, kOddSteps, kHalf}) add(with(s, 2, change(one)));
       add(with(s, 2, now));
       add(with(s, 2, change([](int64_t) { return kFewRows; })));
       add(with(s, 3, now));
@@ -123,15 +127,32 @@ std::vector<std::vector<Shape>> other_sizes(const Graph& graph, std::span<const 
   return all;
 }
 
-Rehearsal::Rehearsal(Work work, const std::vector<std::vector<Shape>>& shapes, std::span<const KernelCode> compiled,
-                     size_t threads)
-    : work_(std::move(work)), shapes_(shapes.begin(), shapes.end()) {
-  for (const KernelCode& kernel : compiled) seen_.insert(kernel.name);
+std::shared_ptr<Rehearsal> Rehearsal::begin(Work work, const std::vector<std::vector<Shape>>& shapes,
+                                            std::span<const KernelCode> compiled, size_t threads, size_t beside) {
+  std::shared_ptr<Rehearsal> made(new Rehearsal(std::move(work), shapes, compiled, std::max<size_t>(beside, 1)));
+  ask_at_exit(made);
+  guard_exit();
   try {
-    while (threads_.size() < threads) threads_.emplace_back([this] { run(); });
+    while (made->threads_.size() < threads) made->threads_.emplace_back([rehearsal = made.get()] { rehearsal->run(); });
   } catch (const std::system_error&) {
-    if (threads_.empty()) given_up_ = true;
+    const std::lock_guard lock(made->mutex_);
+    made->given_up_ = made->threads_.empty();
   }
+  return made;
+}
+
+void Rehearsal::hurry() {
+  {
+    const std::lock_guard lock(mutex_);
+    at_once_ = threads_.size();
+  }
+  changed_.notify_all();
+}
+
+Rehearsal::Rehearsal(Work work, const std::vector<std::vector<Shape>>& shapes, std::span<const KernelCode> compiled,
+                     size_t at_once)
+    : work_(std::move(work)), shapes_(shapes.begin(), shapes.end()), at_once_(at_once) {
+  for (const KernelCode& kernel : compiled) seen_.insert(kernel.name);
 }
 
 Rehearsal::~Rehearsal() {
@@ -153,17 +174,27 @@ void Rehearsal::wait() {
   changed_.wait(lock, [this] { return finished(); });
 }
 
+std::string Rehearsal::who_waits() const {
+  const std::lock_guard lock(mutex_);
+  given_up_ = true;
+  changed_.notify_all();
+  return working_ == 0 ? "" : "NVRTC compiles kernels for sizes to come.";
+}
+
 void Rehearsal::run() {
   std::unique_lock lock(mutex_);
   for (;;) {
-    changed_.wait(lock, [this] { return finished() || (!given_up_ && !(kernels_.empty() && shapes_.empty())); });
+    changed_.wait(lock, [this] {
+      return finished() || (!given_up_ && working_ < at_once_ && !(kernels_.empty() && shapes_.empty()));
+    });
     if (given_up_ || finished()) return;
     ++working_;
     if (!kernels_.empty()) {
       const KernelCode kernel = std::move(kernels_.front());
       kernels_.pop_front();
       lock.unlock();
-      work_.compile(kernel);
+      work_.compile(kernel, given_up_);
+      guard_exit();  // NVRTC may have loaded a library of its own
       lock.lock();
     } else {
       const std::vector<Shape> shapes = std::move(shapes_.front());

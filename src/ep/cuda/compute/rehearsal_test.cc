@@ -87,38 +87,89 @@ TEST(Rehearsal, EachKernelIsCompiledOnceAndSizesThatAreRefusedAreLeftOut) {
   std::mutex mutex;
   std::vector<std::string> compiled;
   const std::vector<KernelCode> known = {{.name = "k2", .header = "header", .text = ""}};
-  Rehearsal rehearsal({.lower = &program_of,
-                       .compile =
-                           [&](const KernelCode& kernel) {
-                             const std::lock_guard lock(mutex);
-                             compiled.push_back(kernel.name);
-                           }},
-                      {{Shape{1}}, {Shape{2}}, {Shape{13}}, {Shape{3}}, {Shape{1}}}, known, 3);
-  rehearsal.wait();
-  EXPECT_TRUE(rehearsal.done());
+  const auto rehearsal = Rehearsal::begin({.lower = &program_of,
+                                           .compile =
+                                               [&](const KernelCode& kernel, const std::atomic<bool>&) {
+                                                 const std::lock_guard lock(mutex);
+                                                 compiled.push_back(kernel.name);
+                                               }},
+                                          {{Shape{1}}, {Shape{2}}, {Shape{13}}, {Shape{3}}, {Shape{1}}}, known, 3, 1);
+  rehearsal->wait();
+  EXPECT_TRUE(rehearsal->done());
   EXPECT_THAT(compiled, UnorderedElementsAre("all", "k1", "k3"));
 }
 
-TEST(Rehearsal, ItsEndWaitsForNoMoreThanWhatHasBegun) {
-  std::promise<void> begun, open;
+// Compiles its first kernel until that is cancelled.
+struct Held {
+  std::promise<void> begun;
   std::vector<std::string> compiled;
-  auto rehearsal = std::make_unique<Rehearsal>(Rehearsal::Work{.lower = &program_of,
-                                                               .compile =
-                                                                   [&](const KernelCode& kernel) {
-                                                                     compiled.push_back(kernel.name);
-                                                                     if (compiled.size() > 1) return;
-                                                                     begun.set_value();
-                                                                     open.get_future().wait();
-                                                                   }},
-                                               std::vector<std::vector<Shape>>{{Shape{1}}, {Shape{2}}, {Shape{3}}},
-                                               std::span<const KernelCode>(), 1);
-  begun.get_future().wait();
+  std::shared_ptr<Rehearsal> begin() {
+    return Rehearsal::begin({.lower = &program_of,
+                             .compile =
+                                 [this](const KernelCode& kernel, const std::atomic<bool>& cancelled) {
+                                   compiled.push_back(kernel.name);
+                                   if (compiled.size() == 1) begun.set_value();
+                                   while (!cancelled) std::this_thread::yield();
+                                 }},
+                            {{Shape{1}}, {Shape{2}}, {Shape{3}}}, {}, 1, 1);
+  }
+};
+
+TEST(Rehearsal, ItsEndCancelsWhatHasBegun) {
+  Held held;
+  auto rehearsal = held.begin();
+  held.begun.get_future().wait();
   EXPECT_FALSE(rehearsal->done());
-  std::thread end([&] { rehearsal.reset(); });
+  rehearsal.reset();
+  EXPECT_THAT(held.compiled, ElementsAre("all"));
+}
+
+TEST(Rehearsal, TheProcessesEndCancelsWhatHasBegun) {
+  Held held;
+  const auto rehearsal = held.begin();
+  held.begun.get_future().wait();
+  (void)rehearsal->who_waits();
+  rehearsal->wait();
+  EXPECT_EQ(rehearsal->who_waits(), "");
+  EXPECT_THAT(held.compiled, ElementsAre("all"));
+}
+
+// Beside the plan that is being made few threads work.
+TEST(Rehearsal, AllThreadsWorkWhenThereIsAHurry) {
+  std::mutex mutex;
+  std::condition_variable changed;
+  int at_work = 0, most = 0;
+  bool open = false;
+  std::vector<std::vector<Shape>> shapes;
+  for (int64_t i = 20; i < 40; ++i) shapes.push_back({Shape{i}});
+  const auto rehearsal = Rehearsal::begin({.lower = &program_of,
+                                           .compile =
+                                               [&](const KernelCode&, const std::atomic<bool>&) {
+                                                 std::unique_lock lock(mutex);
+                                                 most = std::max(most, ++at_work);
+                                                 changed.notify_all();
+                                                 changed.wait(lock, [&] { return open; });
+                                                 --at_work;
+                                               }},
+                                          shapes, {}, 3, 1);
+  {
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [&] { return at_work == 1; });
+  }
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  open.set_value();
-  end.join();
-  EXPECT_THAT(compiled, ElementsAre("all"));
+  {
+    const std::lock_guard lock(mutex);
+    EXPECT_EQ(most, 1);
+  }
+  rehearsal->hurry();
+  {
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [&] { return at_work == 3; });
+    open = true;
+  }
+  changed.notify_all();
+  rehearsal->wait();
+  EXPECT_EQ(most, 3);
 }
 
 // What shapes of a model change in its kernels: vectors, joined axes, one row.
@@ -143,14 +194,14 @@ TEST(Rehearsal, ARegionWantsNoOtherKernelsForSizesToCome) {
   std::set<std::string> compiled;
   for (const KernelCode& kernel : program->kernels) compiled.insert(kernel.name);
   const size_t of_first = compiled.size();
-  Rehearsal rehearsal({.lower = lower,
-                       .compile =
-                           [&](const KernelCode& kernel) {
-                             const std::lock_guard lock(mutex);
-                             compiled.insert(kernel.name);
-                           }},
-                      other_sizes(region->graph(), first), program->kernels, 2);
-  rehearsal.wait();
+  const auto rehearsal = Rehearsal::begin({.lower = lower,
+                                           .compile =
+                                               [&](const KernelCode& kernel, const std::atomic<bool>&) {
+                                                 const std::lock_guard lock(mutex);
+                                                 compiled.insert(kernel.name);
+                                               }},
+                                          other_sizes(region->graph(), first), program->kernels, 2, 2);
+  rehearsal->wait();
   EXPECT_GT(compiled.size(), of_first);
   for (const auto& [batch, length] : {std::pair(1, 77), {1, 128}, {1, 1}, {3, 50}, {8, 200}, {1, 300}, {2, 9}}) {
     const Result<Program> other = lower(shapes_of(batch, length));

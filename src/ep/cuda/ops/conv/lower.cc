@@ -228,7 +228,7 @@ Status lower_conv(Lowering& to, const Node& node) {
   std::optional<DepthwiseTiles> tiles;
   if (conv.depthwise() && group > 1) tiles = DepthwiseTiles::choose(type, params);
   const bool depthwise = conv.depthwise() && group > 1 && (tiles || channels % vector == 0);
-  const bool tf32 = rounds_to_tf32(to.options().tf32, params.pixels);
+  const bool tf32 = rounds_to_tf32(type, to.options().tf32, params.pixels);
   // Few channels and every other pixel (the first convolution of most networks): pairs of pixels are one pixel of twice
   // the channels, so that no vector is half empty.
   const bool pairs = constant && group == 1 && spatial == 2 && channels * 2 <= vector && vector == 8 && channels > 1 &&

@@ -11,6 +11,7 @@
 #include "ep/cuda/compute/algorithm_cache.h"
 #include "ep/cuda/compute/kernel_library.h"
 #include "ep/cuda/compute/tuning.h"
+#include "ep/cuda/lap.h"
 
 namespace tenon::cuda {
 
@@ -197,7 +198,7 @@ SplitProblem ConvOp::split_problem() const {
 }
 
 bool ConvOp::exact(const PrepareContext& context) const {
-  return type_ == DataType::kFloat && !rounds_to_tf32(context.tf32, params_.pixels);
+  return type_ == DataType::kFloat && !rounds_to_tf32(type_, context.tf32, params_.pixels);
 }
 
 Result<ConvOp::Choice> ConvOp::tile_choice(const PrepareContext& context, size_t index, unsigned splits) const {
@@ -432,7 +433,7 @@ Result<std::vector<ConvOp::Choice>> ConvOp::borrowed(const PrepareContext& conte
 }
 
 Status ConvOp::add_likely(const PrepareContext& context, std::vector<Choice>& few) {
-  constexpr size_t kTilesOfModel = 2;
+  constexpr size_t kTilesOfModel = 3;
   const auto add = [&](Choice choice) {
     if (std::none_of(few.begin(), few.end(), [&](const Choice& known) { return known.text == choice.text; }))
       few.push_back(std::move(choice));
@@ -446,8 +447,7 @@ Status ConvOp::add_likely(const PrepareContext& context, std::vector<Choice>& fe
     TENON_TRY_ASSIGN(Choice choice, tile_choice(context, tiles[i].first, tiles[i].second));
     add(std::move(choice));
   }
-  if (!tiles.empty()) return Status();
-  // A kernel that the library has not loaded yet takes it ten milliseconds.
+  // At the end: a kernel that the library has not loaded yet takes it ten milliseconds.
   describe_product(context);
   if (product_ == nullptr || !product_->find_algorithms().ok()) return Status();
   TENON_TRY_ASSIGN(Choice choice, blas_choice(context, 0));
@@ -465,6 +465,7 @@ Result<ConvOp::Choice> ConvOp::blas_choice(const PrepareContext& context, size_t
 
 Result<ConvOp::Choice> ConvOp::fastest_of_few(const PrepareContext& context, std::vector<Choice> few) const {
   if (few.size() == 1) return std::move(few.front());
+  Lap lap;
   double best = 0;
   Choice fastest;
   Status failed;
@@ -473,6 +474,7 @@ Result<ConvOp::Choice> ConvOp::fastest_of_few(const PrepareContext& context, std
     Result<double> time = estimate_ns(*context.device, context.stream, [&](CUstream stream) {
       return queue_choice(choice, *context.device, stream, context.addresses);
     });
+    if (context.budget != nullptr) context.budget->add(lap.ms());
     if (!time.ok()) {
       failed = std::move(time).status();  // an algorithm that does not run here is only no choice
       continue;
