@@ -1,108 +1,101 @@
 #!/usr/bin/env python3
-"""Measures input shapes that are new to a model on a CUDA device: the first run of each of many sizes, and
-later ones, by Tenon's EP in a stock onnxruntime (choices by measurement, then without) and by onnxruntime-gpu's CUDA
-EP (exhaustive and heuristic search) where it is installed. Each is a process of its own with empty caches; they go through
-the sizes in turns.
+"""Measures input shapes that are new to a session on a CUDA device: the first run of each of many sizes, and later ones, by
+Tenon's EP in our host and in a stock onnxruntime (choices by measurement, then without), and by onnxruntime-gpu's CUDA EP
+(exhaustive and heuristic search) where it is installed. Each is a process of its own (bench/gpu_worker.cc) with empty caches;
+they go through the sizes in turns. At the end the sizes come again: a session's results have the same bits each time.
 
-    gpu_shapes.py MODEL.onnx --plugin build/release/lib/libtenon_ep_cuda.so [--ort-gpu-site FOLDER] [--sizes 16] [--seed 3]
+    gpu_shapes.py MODEL.onnx --symbols H=160:928:32,W=160:928:32 --worker build/release/bin/gpu_worker
+                  --plugin build/release/lib/libtenon_ep_cuda.so [--tenon build/release/lib/libtenon.so]
+                  [--ort LIBONNXRUNTIME] [--ort-gpu-site FOLDER] [--sizes 12] [--seed 3]
 
-MODEL has one image [N,3,H,W] as its input, as ppocr_v6_det: sizes are random multiples of 32 from 160 to 928. Inputs and
-outputs stay on the device. Prints a table; milliseconds.
+--symbols has the range and the step of each symbolic size of the model's inputs. Prints a table, in milliseconds.
 """
 
 import argparse
 import json
-import os
 import pathlib
+import random
 import statistics
 import subprocess
-import sys
-import time
 
-RIVALS = {"Tenon's EP": {}, "Tenon's EP, HEURISTIC": {"cudnn_conv_algo_search": "HEURISTIC"},
-          "onnxruntime-gpu": {"cudnn_conv_algo_search": "EXHAUSTIVE"},
-          "onnxruntime-gpu, HEURISTIC": {"cudnn_conv_algo_search": "HEURISTIC"}}
+TENON = "TenonCudaExecutionProvider"
 LATER = 12
+AGAIN = 4  # first runs of sizes that come again beyond what a region keeps
 
 
-def work(model, plugin, options):
-    """Answers each size on stdin with its first and its later milliseconds."""
-    import numpy
-    import onnxruntime
-    onnxruntime.set_default_logger_severity(3)
-    chosen = onnxruntime.SessionOptions()
-    if plugin:
-        onnxruntime.register_execution_provider_library("tenon_cuda", plugin)
-        devices = [one for one in onnxruntime.get_ep_devices() if one.ep_name == "TenonCudaExecutionProvider"][:1]
-        chosen.add_provider_for_devices(devices, options)
-        session = onnxruntime.InferenceSession(model, chosen)
-    else:
-        session = onnxruntime.InferenceSession(model, chosen, providers=[("CUDAExecutionProvider", options)])
-        assert session.get_providers()[0] == "CUDAExecutionProvider", "the CUDA EP did not load"
-    print("ready", flush=True)
-    for line in sys.stdin:
-        image = onnxruntime.OrtValue.ortvalue_from_numpy(
-            numpy.random.default_rng(0).random((1, 3, *json.loads(line)), numpy.float32), "cuda", 0)
-        binding = session.io_binding()
-        binding.bind_ortvalue_input(session.get_inputs()[0].name, image)
-        binding.bind_output(session.get_outputs()[0].name, "cuda", 0)
-        times = []
-        for _ in range(1 + LATER):
-            begin = time.perf_counter()
-            session.run_with_iobinding(binding)
-            binding.synchronize_outputs()
-            times.append((time.perf_counter() - begin) * 1e3)
-        print(json.dumps(times), flush=True)
+def rivals(args):
+    hosts = []
+    for name, library in (("Tenon", args.tenon), ("Tenon's EP in onnxruntime", args.ort)):
+        if library:
+            hosts += [(name + more, library, TENON, option) for more, option in
+                      (("", None), (", HEURISTIC", "cudnn_conv_algo_search=HEURISTIC"))]
+    if args.ort_gpu_site:
+        library = next(iter(sorted(args.ort_gpu_site.glob("onnxruntime/capi/libonnxruntime.so.*"))))
+        hosts += [("onnxruntime-gpu" + more, library, "CUDAExecutionProvider", "cudnn_conv_algo_search=" + option)
+                  for more, option in (("", "EXHAUSTIVE"), (", HEURISTIC", "HEURISTIC"))]
+    return hosts
 
 
-def start(name, arguments):
-    tenon = name.startswith("Tenon")
-    environment = dict(os.environ)
-    if not tenon:
-        environment["PYTHONPATH"] = f"{arguments.ort_gpu_site}:{environment.get('PYTHONPATH', '')}"
-    command = [sys.executable, __file__, str(arguments.model), "--work", json.dumps(RIVALS[name])]
-    process = subprocess.Popen([*command, "--plugin", str(arguments.plugin)] if tenon else command, env=environment,
-                               stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    return process if process.stdout.readline() == "ready\n" else None
+def start(args, library, ep, option):
+    command = [args.worker, "--library", library, "--model", args.model, "--ep", ep]
+    command += ["--plugin", args.plugin] if ep == TENON else []
+    command += ["--option", option] if option else []
+    process = subprocess.Popen([str(part) for part in command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    return process if "ready" in json.loads(process.stdout.readline()) else None
+
+
+def ask(process, runs, sizes):
+    process.stdin.write(f"sizes {runs} " + " ".join(f"{name}={size}" for name, size in sizes.items()) + "\n")
+    process.stdin.flush()
+    answer = json.loads(process.stdout.readline() or '{"error": "the process ended"}')
+    return answer if "error" not in answer else print(answer["error"])
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", type=pathlib.Path)
-    parser.add_argument("--plugin", type=pathlib.Path)
-    parser.add_argument("--ort-gpu-site", type=pathlib.Path, help="the folder that has onnxruntime-gpu's onnxruntime/")
-    parser.add_argument("--sizes", type=int, default=16)
+    parser.add_argument("--symbols", required=True)
+    for name in ("worker", "plugin", "tenon", "ort", "ort-gpu-site"):
+        parser.add_argument("--" + name, type=pathlib.Path, required=name in ("worker", "plugin"))
+    parser.add_argument("--sizes", type=int, default=12)
     parser.add_argument("--seed", type=int, default=3)
-    parser.add_argument("--work", type=json.loads, help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
-    if arguments.work is not None:
-        work(str(arguments.model), str(arguments.plugin.resolve()) if arguments.plugin else None, arguments.work)
-        return
-    import numpy
-    sizes = numpy.random.default_rng(arguments.seed).integers(5, 30, (arguments.sizes, 2)) * 32
-    names = [name for name in RIVALS if name.startswith("Tenon") or arguments.ort_gpu_site]
-    running = {name: start(name, arguments) for name in names}
-    rows = {name: [] for name in names}
-    for size in dict.fromkeys(tuple(map(int, size)) for size in sizes):  # each once
+    args = parser.parse_args()
+    ranges = {}
+    for text in args.symbols.split(","):
+        name, numbers = text.split("=")
+        low, high, step = map(int, numbers.split(":"))
+        ranges[name] = range(low, high + 1, step)
+    chosen = random.Random(args.seed)
+    sizes = []
+    while len(sizes) < args.sizes:
+        size = {name: chosen.choice(values) for name, values in ranges.items()}
+        if size not in sizes:
+            sizes.append(size)
+    hosts = rivals(args)
+    running = {name: start(args, *host) for name, *host in hosts}
+    rows, changed = {name: [] for name in running}, {name: 0 for name in running}
+    sums = {}
+    for turn, size in enumerate(sizes + sizes[:AGAIN]):
         for name, process in running.items():
-            if process is None:
-                continue
-            process.stdin.write(json.dumps(size) + "\n")
-            process.stdin.flush()
-            line = process.stdout.readline()
-            if line:
-                rows[name].append(json.loads(line))
-            else:
+            answer = ask(process, 1 + LATER, size) if process else None
+            if answer is None:
                 running[name] = None
-    print("| EP | first size | first run of others, median | longest | later runs, median |\n| --- | --- | --- | --- | --- |")
-    for name in names:
-        if running[name] is None:
-            print(f"| {name} | failed | | | |")
+                continue
+            known = sums.setdefault((name, str(size)), answer["checksum"])
+            changed[name] += known != answer["checksum"]
+            if turn < len(sizes):
+                rows[name].append([us / 1e3 for us in answer["us"]])
+    print(f"{args.model.name}, {args.symbols}\n\n| EP | first size | first run of others, median | longest | later runs, "
+          "median | sizes whose bits changed |\n| --- | --- | --- | --- | --- | --- |")
+    for name, process in running.items():
+        if process is None:
+            print(f"| {name} | failed | | | | |")
             continue
         first, *others = [times[0] for times in rows[name]]
         later = statistics.median(statistics.median(times[2:]) for times in rows[name])
-        print(f"| {name} | {first:.0f} | {statistics.median(others):.0f} | {max(others):.0f} | {later:.2f} |")
-    for process in filter(None, running.values()):
+        print(f"| {name} | {first:.0f} | {statistics.median(others):.0f} | {max(others):.0f} | {later:.2f} "
+              f"| {changed[name]} |")
+        print("  each: " + " ".join(f"{one:.0f}" for one in others))
         process.stdin.close()
         process.wait(30)
 

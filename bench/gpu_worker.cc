@@ -17,6 +17,10 @@
 //   run N       N runs of all sessions at once: the microseconds of the first one's, and of their calls alone, before
 //               the wait
 //   save DIR I  outputs of session I, or of the first one, into DIR/<index>.bin
+//   sizes N A=2 B=7...
+//               N runs of the first session with inputs whose symbolic sizes A, B... are these, and outputs that the
+//               session allocates: the microseconds of each, and a checksum of the last one's outputs. Integers are
+//               one, floats random numbers that the sizes decide
 //   sessions N  the seconds that making the first session anew takes, N times
 //   try I       a run of session I, whose failure is {"failed": "..."} and ends nothing
 //   release I   the seconds that the end of session I takes; all commands for it are over
@@ -33,7 +37,9 @@
 #include <fstream>
 #include <iostream>
 #include <iterator>
+#include <map>
 #include <memory>
+#include <random>
 #include <sstream>
 #include <string>
 #include <thread>
@@ -89,6 +95,7 @@ class Driver {
     load("cuDevicePrimaryCtxRetain", retain_);
     load("cuCtxPushCurrent", push_current_);
     load("cuMemAlloc", allocate_);
+    load("cuMemFree", free_);
     load("cuMemcpyAsync", copy_);
     load("cuCtxSynchronize", synchronize_);
     int device = 0;
@@ -102,6 +109,7 @@ class Driver {
     check(allocate_(&address, bytes), "cuMemAlloc");
     return reinterpret_cast<void*>(address);
   }
+  void free(void* memory) const { check(free_(reinterpret_cast<uint64_t>(memory)), "cuMemFree"); }
   void copy(void* dst, const void* src, size_t bytes) const {
     check(copy_(reinterpret_cast<uint64_t>(dst), reinterpret_cast<uint64_t>(src), bytes, nullptr), "cuMemcpyAsync");
     synchronize();
@@ -119,6 +127,7 @@ class Driver {
   int (*retain_)(void**, int) = nullptr;
   int (*push_current_)(void*) = nullptr;
   int (*allocate_)(uint64_t*, size_t) = nullptr;
+  int (*free_)(uint64_t) = nullptr;
   int (*copy_)(uint64_t, uint64_t, size_t, void*) = nullptr;
   int (*synchronize_)() = nullptr;
 };
@@ -242,6 +251,47 @@ class Session {
     }
   }
 
+  // Inputs for these symbolic sizes, and outputs that the session allocates on the device.
+  void bind_sizes(const std::map<std::string, int64_t>& sizes) {
+    if (binding_ != nullptr) api_->ReleaseIoBinding(binding_);
+    for (Bound& input : std::exchange(inputs_, {})) driver_.free(input.memory);
+    check(api_->CreateIoBinding(session_, &binding_));
+    size_t inputs = 0, outputs = 0;
+    check(api_->SessionGetInputCount(session_, &inputs));
+    check(api_->SessionGetOutputCount(session_, &outputs));
+    for (size_t i = 0; i < inputs; ++i) {
+      inputs_.push_back(add(true, i, sizes));
+      put(inputs_.back(), made_up(inputs_.back()));
+    }
+    for (size_t i = 0; i < outputs; ++i) {
+      OrtMemoryInfo* own = nullptr;
+      check(api_->BindOutputToDevice(binding_, describe(false, i).name.c_str(), memory_info(&own)));
+      if (own != nullptr) api_->ReleaseMemoryInfo(own);
+    }
+  }
+
+  // FNV-1a of the outputs that the session has allocated.
+  uint64_t checksum() const {
+    OrtAllocator* allocator = nullptr;
+    check(api_->GetAllocatorWithDefaultOptions(&allocator));
+    OrtValue** values = nullptr;
+    size_t count = 0;
+    check(api_->GetBoundOutputValues(binding_, allocator, &values, &count));
+    uint64_t sum = 0xcbf29ce484222325;
+    for (size_t i = 0; i < count; ++i) {
+      size_t size_bytes = 0;
+      const void* data = nullptr;
+      check(api_->GetTensorSizeInBytes(values[i], &size_bytes));
+      check(api_->GetTensorData(values[i], &data));
+      std::vector<unsigned char> bytes(size_bytes);
+      if (size_bytes != 0) driver_.copy(bytes.data(), data, size_bytes);
+      for (const unsigned char byte : bytes) sum = (sum ^ byte) * 0x100000001b3;
+      api_->ReleaseValue(values[i]);
+    }
+    if (values != nullptr) check(api_->AllocatorFree(allocator, values));
+    return sum;
+  }
+
   void release() {
     if (binding_ != nullptr) api_->ReleaseIoBinding(binding_);
     api_->ReleaseSession(session_);
@@ -278,6 +328,7 @@ class Session {
  private:
   struct Bound {
     std::string name;
+    ONNXTensorElementDataType type = ONNX_TENSOR_ELEMENT_DATA_TYPE_UNDEFINED;
     void* memory = nullptr;
     size_t size_bytes = 0;
     bool shared = false;  // an input's memory
@@ -304,8 +355,14 @@ class Session {
     return nullptr;
   }
 
-  // A tensor of the session's input or output on the device, of the shape that the model says.
-  Bound add(bool input, size_t index) {
+  // What the model says of an input or output.
+  struct Described {
+    std::string name;
+    ONNXTensorElementDataType type = ONNX_TENSOR_ELEMENT_DATA_TYPE_UNDEFINED;
+    std::vector<int64_t> dims;         // -1: a symbol
+    std::vector<std::string> symbols;  // "" for numbers
+  };
+  Described describe(bool input, size_t index) const {
     OrtAllocator* allocator = nullptr;
     check(api_->GetAllocatorWithDefaultOptions(&allocator));
     char* name = nullptr;
@@ -319,34 +376,81 @@ class Session {
     }
     const OrtTensorTypeAndShapeInfo* info = nullptr;
     check(api_->CastTypeInfoToTensorInfo(type_info, &info));
-    ONNXTensorElementDataType type = ONNX_TENSOR_ELEMENT_DATA_TYPE_UNDEFINED;
+    Described described{.name = name, .dims = {}, .symbols = {}};
     size_t rank = 0;
-    check(api_->GetTensorElementType(info, &type));
+    check(api_->GetTensorElementType(info, &described.type));
     check(api_->GetDimensionsCount(info, &rank));
-    std::vector<int64_t> dims(rank);
-    check(api_->GetDimensions(info, dims.data(), rank));
-    Bound bound{.name = name, .size_bytes = element_bytes(type)};
-    for (const int64_t dim : dims) {
-      if (dim < 0) stop("\"" + bound.name + "\" has no fixed shape");
+    described.dims.resize(rank);
+    std::vector<const char*> symbols(rank);
+    check(api_->GetDimensions(info, described.dims.data(), rank));
+    check(api_->GetSymbolicDimensions(info, symbols.data(), rank));
+    described.symbols.assign(symbols.begin(), symbols.end());
+    api_->ReleaseTypeInfo(type_info);
+    check(api_->AllocatorFree(allocator, name));
+    return described;
+  }
+
+  // A tensor of the session's input or output on the device, of the shape that the model says, with these sizes for its
+  // symbols.
+  Bound add(bool input, size_t index, const std::map<std::string, int64_t>& sizes = {}) {
+    Described described = describe(input, index);
+    Bound bound{.name = described.name, .type = described.type, .size_bytes = element_bytes(described.type)};
+    for (size_t i = 0; i < described.dims.size(); ++i) {
+      int64_t& dim = described.dims[i];
+      if (const auto given = sizes.find(described.symbols[i]); dim < 0 && given != sizes.end()) dim = given->second;
+      if (dim < 0) stop("\"" + bound.name + "\" has no fixed shape: \"" + described.symbols[i] + "\" is open");
       bound.size_bytes *= static_cast<size_t>(dim);
     }
     bound.memory = input ? nullptr : shared_memory(bound);
     bound.shared = bound.memory != nullptr;
     if (!bound.shared) bound.memory = on_device_ ? driver_.allocate(bound.size_bytes) : std::malloc(bound.size_bytes);
-    OrtMemoryInfo* space = nullptr;
-    if (ep_device_ == nullptr)
-      check(api_->CreateMemoryInfo(on_device_ ? "Cuda" : "Cpu", OrtDeviceAllocator, on_device_ ? device_ : 0,
-                                   OrtMemTypeDefault, &space));
+    OrtMemoryInfo* own = nullptr;
     OrtValue* value = nullptr;
-    check(api_->CreateTensorWithDataAsOrtValue(
-        ep_device_ != nullptr ? api_->EpDevice_MemoryInfo(ep_device_, OrtDeviceMemoryType_DEFAULT) : space,
-        bound.memory, bound.size_bytes, dims.data(), dims.size(), type, &value));
-    check(input ? api_->BindInput(binding_, name, value) : api_->BindOutput(binding_, name, value));
+    check(api_->CreateTensorWithDataAsOrtValue(memory_info(&own), bound.memory, bound.size_bytes, described.dims.data(),
+                                               described.dims.size(), bound.type, &value));
+    check(input ? api_->BindInput(binding_, bound.name.c_str(), value)
+                : api_->BindOutput(binding_, bound.name.c_str(), value));
     api_->ReleaseValue(value);
-    if (space != nullptr) api_->ReleaseMemoryInfo(space);
-    api_->ReleaseTypeInfo(type_info);
-    check(api_->AllocatorFree(allocator, name));
+    if (own != nullptr) api_->ReleaseMemoryInfo(own);
     return bound;
+  }
+
+  // Of the device's memory; `own` is the caller's where it is set.
+  const OrtMemoryInfo* memory_info(OrtMemoryInfo** own) const {
+    if (ep_device_ != nullptr) return api_->EpDevice_MemoryInfo(ep_device_, OrtDeviceMemoryType_DEFAULT);
+    check(api_->CreateMemoryInfo(on_device_ ? "Cuda" : "Cpu", OrtDeviceAllocator, on_device_ ? device_ : 0,
+                                 OrtMemTypeDefault, own));
+    return *own;
+  }
+
+  // Numbers from -1 to 1, or ones.
+  static std::vector<char> made_up(const Bound& input) {
+    std::vector<char> bytes(input.size_bytes);
+    std::minstd_rand random(static_cast<unsigned>(input.size_bytes));
+    const auto fill = [&](auto one, auto next) {
+      for (size_t at = 0; at < bytes.size(); at += sizeof(one)) {
+        one = next();
+        std::memcpy(&bytes[at], &one, sizeof(one));
+      }
+    };
+    const auto number = [&] { return static_cast<float>(random() % 2001) / 1000 - 1; };
+    switch (input.type) {
+      case ONNX_TENSOR_ELEMENT_DATA_TYPE_INT64:
+        fill(int64_t{}, [] { return 1; });
+        break;
+      case ONNX_TENSOR_ELEMENT_DATA_TYPE_INT32:
+        fill(int32_t{}, [] { return 1; });
+        break;
+      case ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT:
+        fill(float{}, number);
+        break;
+      default:  // 16 bits: numbers near one, whatever the type is
+        fill(uint16_t{}, [&] {
+          const uint16_t one = input.type == ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT16 ? 0x3800 : 0x3f00;
+          return static_cast<uint16_t>((one + random() % 128) | (random() % 2 << 15));
+        });
+    }
+    return bytes;
   }
 
   static size_t element_bytes(ONNXTensorElementDataType type) {
@@ -423,6 +527,13 @@ class Worker {
         sessions_.at(index)->open_context();
         sessions_[index]->save(argument);
         answer("{}");
+      } else if (command == "sizes") {
+        std::map<std::string, int64_t> sizes;
+        for (std::string size; words >> size;)
+          sizes[size.substr(0, size.find('='))] = std::atoll(size.substr(size.find('=') + 1).c_str());
+        sessions_[0]->open_context();
+        sessions_[0]->bind_sizes(sizes);
+        run(std::atoi(argument.c_str()), true);
       } else if (command == "sessions") {
         std::string times;
         for (int i = std::atoi(argument.c_str()); i > 0; --i)
@@ -446,7 +557,7 @@ class Worker {
   }
 
  private:
-  void run(int count) const {
+  void run(int count, bool checksum = false) const {
     std::vector<std::thread> others;
     for (size_t other = 1; other < sessions_.size(); ++other)
       others.emplace_back([&session = *sessions_[other], count] {
@@ -468,7 +579,8 @@ class Worker {
       times += comma + std::to_string(seconds_since(start) * 1e6);
     }
     for (std::thread& other : others) other.join();
-    answer("{\"us\": [" + times + "], \"call_us\": [" + calls + "]}");
+    const std::string sum = checksum ? ", \"checksum\": " + std::to_string(session.checksum()) : "";
+    answer("{\"us\": [" + times + "], \"call_us\": [" + calls + "]" + sum + "}");
   }
 
   static void rate(double seconds, const std::vector<Session*>& sessions) {

@@ -25,12 +25,32 @@ bool is_random(const Node& node) {
   return std::find(std::begin(kRandom), std::end(kRandom), node.op_type) != std::end(kRandom);
 }
 
+bool is_quantisation(const Node& node) {
+  return node.op_type == "QuantizeLinear" || node.op_type == "DequantizeLinear";
+}
+
 class Folder {
  public:
   Folder(Graph& graph, const EvaluateNode& evaluate, bool keep_bytes)
       : graph_(graph), evaluate_(evaluate), keep_bytes_(keep_bytes) {}
 
+  // Instead of run().
+  Status run_before_claims() {
+    return each([this](Node node) {
+      if (is_region(node) || is_quantisation(node) || makes_output(node) || !evaluate_all(node)) keep(std::move(node));
+      return Status();
+    });
+  }
+
   Status run() {
+    TENON_TRY(each([this](Node node) { return visit(std::move(node)); }));
+    finish_renames();
+    return {};
+  }
+
+ private:
+  template <typename Visit>
+  Status each(const Visit& visit) {
     is_output_.assign(graph_.values.size(), false);
     for (ValueId id : graph_.outputs) is_output_[id] = true;
     for (const Value& value : graph_.values)
@@ -40,11 +60,14 @@ class Folder {
     graph_.nodes.reserve(nodes.size());
     grow();
     for (Node& node : nodes) TENON_TRY(visit(std::move(node)));
-    finish_renames();
     return {};
   }
 
- private:
+  bool makes_output(const Node& node) const {
+    return std::any_of(node.outputs.begin(), node.outputs.end(),
+                       [this](ValueId id) { return id != kNoValue && is_output_[id]; });
+  }
+
   // Values may be added while folding; the side tables follow.
   void grow() {
     same_as_.resize(graph_.values.size(), kNoValue);
@@ -317,6 +340,12 @@ class Folder {
 };
 
 }  // namespace
+
+Status fold_before_claims(Graph& graph, const EvaluateNode& evaluate) {
+  TENON_TRY(Folder(graph, evaluate, true).run_before_claims());
+  graph.remove_dead_nodes();
+  return {};
+}
 
 Status fold_constants(Graph& graph, const EvaluateNode& evaluate, bool keep_bytes) {
   graph.remove_dead_nodes();

@@ -26,4 +26,9 @@ using EvaluateNode = std::function<Result<std::vector<ConstantRef>>(const Graph&
 // `keep_bytes`: a DequantizeLinear of constant bytes stays, so that products may compute with them.
 Status fold_constants(Graph& graph, const EvaluateNode& evaluate, bool keep_bytes = false);
 
+// Of all that only what `evaluate` computes from constants, for EPs, which are shown the other nodes as they are in the
+// model: an EP without a kernel for such a node would leave it and its readers apart, and one with a kernel would run
+// it each time. Quantisations stay, which EPs look for, and so does what an output of the graph is.
+Status fold_before_claims(Graph& graph, const EvaluateNode& evaluate);
+
 }  // namespace tenon

@@ -36,6 +36,17 @@ NodeTrail::NodeTrail(const Graph& model) : entries_(model.nodes.size()) {
   }
 }
 
+void NodeTrail::folded(std::string_view pass, const Graph& graph) {
+  for (int64_t n = 0; n < std::ssize(entries_); ++n) {
+    const std::span<const ValueId> outputs = outputs_.of(n);
+    const auto is_gone = [&](ValueId id) { return id == kNoValue || graph.value(id).constant != nullptr; };
+    if (outputs.empty() || !std::all_of(outputs.begin(), outputs.end(), is_gone)) continue;
+    entries_[n].is_gone = true;
+    entries_[n].fate = Fate::kFolded;
+    changes_.push_back({n, pass});
+  }
+}
+
 void NodeTrail::mark(Graph& graph) {
   PerValue<int64_t> made_by(graph.values.size(), -1);
   for (int64_t n = 0; n < std::ssize(entries_); ++n)

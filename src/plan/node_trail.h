@@ -25,6 +25,9 @@ class NodeTrail {
   // The model as it was read, before any EP takes nodes.
   explicit NodeTrail(const Graph& model);
 
+  // Before mark(): nodes all whose outputs are constants now have left in `pass`, whose name lives as long as the
+  // process.
+  void folded(std::string_view pass, const Graph& graph);
   // Gives each node that stands for some of the model's its numbers, regions and the nodes of bodies too. Once, before
   // the passes.
   void mark(Graph& graph);

@@ -62,6 +62,8 @@ struct SessionImpl final : public Session {
   explicit SessionImpl(int32_t number) : number_(number) {}
   Status prepare();
   Status make_pools();
+  // Constants that no EP has to compute.
+  Status fold_for_eps();
   Status run_passes_of_load();
   void make_plans();
   // With the times or the values of its nodes.

@@ -1,8 +1,10 @@
+#include <algorithm>
 #include <atomic>
 #include <utility>
 
 #include "base/env.h"
 #include "base/trace.h"
+#include "graph/early_copies.h"
 #include "graph/mapped_file.h"
 #include "graph/schema.h"
 #include "graph/symbols.h"
@@ -10,6 +12,7 @@
 #include "ops/shape_inference.h"
 #include "plan/evaluate.h"
 #include "plan/expand.h"
+#include "plan/fold.h"
 #include "plan/pass_table.h"
 #include "plan/widened.h"
 #include "runtime/control_flow.h"
@@ -63,7 +66,13 @@ Status SessionImpl::prepare() {
     TENON_TRY_ASSIGN(const bool expanded, expand_sequence_maps(graph));
     if (expanded) TENON_TRY(infer_shapes(graph));
   }
-  TENON_TRY(eps_.make(options_));
+  if (options_.eps.empty()) {
+    TENON_TRY(eps_.make(options_));
+  } else {
+    // EPs are shown all weights. Making one may take as long as copying these: CUDA makes its context.
+    const EarlyCopies copies(graph);
+    TENON_TRY(eps_.make(options_));
+  }
   TENON_TRY(eps_.infer_types(graph));
   TENON_TRY(check_element_types(graph));
   TENON_TRY(check_output_types(graph, declared));
@@ -71,6 +80,8 @@ Status SessionImpl::prepare() {
   trail_ = NodeTrail(graph);
   // A node whose outputs nobody reads needs no kernel: exporters leave such nodes. No EP is asked for it either.
   graph.remove_dead_nodes();
+  TENON_TRY_ASSIGN(fold_pool_, ThreadPool::create({.threads = 1}));
+  TENON_TRY(fold_for_eps());
   TENON_TRY(eps_.partition(model_, copies_));
   trail_.mark(graph);
   TENON_TRY(expand_operators(graph));
@@ -104,7 +115,20 @@ Status SessionImpl::make_pools() {
                      make_thread_pool({.threads = static_cast<int>(threads), .allow_spinning = options_.allow_spinning},
                                       options_.custom_threads));
   }
-  TENON_TRY_ASSIGN(fold_pool_, ThreadPool::create({.threads = 1}));
+  return {};
+}
+
+Status SessionImpl::fold_for_eps() {
+  constexpr std::string_view kPass = "fold";
+  const auto& skipped = options_.disabled_passes;
+  // Without weights an EP takes constants from the model's files, which have none that were computed.
+  const auto weightless = options_.config.find("ep.enable_weightless_mode");
+  if (options_.eps.empty() || std::find(skipped.begin(), skipped.end(), kPass) != skipped.end() ||
+      (weightless != options_.config.end() && weightless->second != "0"))
+    return {};
+  const TraceSpan span("load", "fold for EPs");
+  TENON_TRY(fold_before_claims(model_.graph, make_evaluator(eps_.cpu(), *fold_pool_)));
+  trail_.folded(kPass, model_.graph);
   return {};
 }
 

@@ -122,6 +122,29 @@ def infer(model, folder, *arguments):
     return done, numpy.load(folder / "0.npy") if done.returncode == 0 else None
 
 
+# A node of constants is no EP's, and the plan's report says where it went.
+def test_what_is_made_of_weights_is_folded_before_the_ep_claims(tmp_path):
+    path = tmp_path / "weights.onnx"
+    weights = onnx.numpy_helper.from_array(numpy.linspace(-1, 1, 1000, dtype=numpy.float32).reshape(1, 1000), "w")
+    graph = helper.make_graph(
+        [helper.make_node("Relu", ["w"], ["positive"], name="of weights"),
+         helper.make_node("Sub", ["x", "positive"], ["less"], name="less"),
+         helper.make_node("Relu", ["less"], ["y"], name="of inputs")], "model",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [4, 1000])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [4, 1000])], [weights])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), path)
+    plugin = ["--plugin", f"cuda={FAKE_PLUGIN}", "--ep", EP]
+    done = run(os.environ["TENON_CLI"], "explain", path, "--json", *plugin)
+    assert done.returncode == 0, done.stdout + done.stderr
+    nodes = {node["name"]: node for node in json.loads(done.stdout)["plan"]["nodes"]}
+    assert (nodes["of weights"]["fate"], nodes["of weights"]["passes"]) == ("folded", ["fold"])
+    assert nodes["of inputs"]["fate"] == "region" and nodes["less"]["fate"] == "step"
+    ours, on_device = infer(path, tmp_path / "device", *plugin)
+    theirs, on_cpu = infer(path, tmp_path / "cpu")
+    assert ours.returncode == 0 and theirs.returncode == 0, ours.stderr + theirs.stderr
+    assert numpy.array_equal(on_device, on_cpu)
+
+
 # S4.2: whatever the options, the same result. Between the EP's nodes and the CPU EP's there are copies.
 @pytest.mark.parametrize("options", [[], ["use_ep_level_unified_stream=1"], ["do_copy_in_default_stream=0"],
                                      ["has_user_compute_stream=1"], ["user_compute_stream=2"], ["gpu_mem_limit=1000000"],

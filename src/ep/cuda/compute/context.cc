@@ -35,7 +35,8 @@ Result<std::shared_ptr<ComputeContext>> ComputeContext::create(std::shared_ptr<C
                                           &ComputeContext::retire);
   TENON_TRY_ASSIGN(const ContextScope scope, ContextScope::enter(*context->device_));
   const CudaDriver& driver = context->device_->driver();
-  TENON_CUDA_TRY(driver, StreamCreateWithPriority, &context->stream_, CU_STREAM_NON_BLOCKING, 0);
+  for (CUstream* stream : {&context->stream_, &context->upload_stream_})
+    TENON_CUDA_TRY(driver, StreamCreateWithPriority, stream, CU_STREAM_NON_BLOCKING, 0);
   TENON_TRY_ASSIGN(const CudaDeviceInfo info, describe_device(driver, context->device_->ordinal()));
   const auto open = [self = context.get(), name = info.name] { self->open_libraries(name); };
   try {
@@ -162,9 +163,10 @@ ComputeContext::~ComputeContext() {
   if (opening_.valid()) opening_.wait();
   loading_.clear();
   const Result<ContextScope> scope = ContextScope::enter(*device_);
-  if (stream_ != nullptr) {
-    (void)device_->driver().StreamSynchronize(stream_);
-    (void)device_->driver().StreamDestroy(stream_);
+  for (CUstream stream : {stream_, upload_stream_}) {
+    if (stream == nullptr) continue;
+    (void)device_->driver().StreamSynchronize(stream);
+    (void)device_->driver().StreamDestroy(stream);
   }
   constants_.clear();
 }
@@ -321,7 +323,7 @@ Status ComputeContext::upload(std::span<const DeviceConstant> constants, std::sp
   Packing packing(constants, packed);
   const auto copy = [&](size_t i, const std::byte* data) -> Status {
     if (constants[i].size_bytes != 0)
-      TENON_CUDA_TRY(driver, MemcpyHtoDAsync, blocks[i]->address(), data, constants[i].size_bytes, stream_);
+      TENON_CUDA_TRY(driver, MemcpyHtoDAsync, blocks[i]->address(), data, constants[i].size_bytes, upload_stream_);
     return Status();
   };
   for (size_t i : as_is) TENON_TRY(copy(i, constants[i].source->data));
@@ -331,7 +333,7 @@ Status ComputeContext::upload(std::span<const DeviceConstant> constants, std::sp
   for (size_t count = packed.size(); count > 0; --count) {
     // Before this thread waits too: whoever packs may wait for these buffers.
     if (!in_use.empty() && (bytes >= kBatchBytes || !packing.ready())) {
-      TENON_CUDA_TRY(driver, StreamSynchronize, stream_);
+      TENON_CUDA_TRY(driver, StreamSynchronize, upload_stream_);
       packing.give_back(std::exchange(in_use, {}));
       bytes = 0;
     }
@@ -343,14 +345,17 @@ Status ComputeContext::upload(std::span<const DeviceConstant> constants, std::sp
     bytes += next.buffer.capacity;
     in_use.push_back(std::move(next.buffer));
   }
-  TENON_CUDA_TRY(driver, StreamSynchronize, stream_);
+  TENON_CUDA_TRY(driver, StreamSynchronize, upload_stream_);
   return Status();
 }
 
-Result<std::vector<DeviceBlockRef>> ComputeContext::constants(std::span<const DeviceConstant> constants) {
+Result<ComputeContext::Uploading> ComputeContext::begin_upload(std::span<const DeviceConstant> constants) {
   std::erase_if(constants_, [](const auto& entry) { return entry.second.has_source && entry.second.source.expired(); });
-  std::vector<DeviceBlockRef> blocks(constants.size());
-  std::vector<size_t> wanted, offsets;
+  Uploading uploading{
+      .blocks = std::vector<DeviceBlockRef>(constants.size()), .constants = constants, .wanted = {}, .done = {}};
+  std::vector<DeviceBlockRef>& blocks = uploading.blocks;
+  std::vector<size_t>& wanted = uploading.wanted;
+  std::vector<size_t> offsets;
   size_t bytes = 0;
   for (size_t i = 0; i < constants.size(); ++i) {
     if (const auto known = constants_.find(constants[i].key); known != constants_.end()) {
@@ -365,15 +370,35 @@ Result<std::vector<DeviceBlockRef>> ComputeContext::constants(std::span<const De
     if (!next) return resource_exhausted("The region's weights are larger than any memory.");
     bytes = *next;
   }
-  if (wanted.empty()) return blocks;
+  if (wanted.empty()) return uploading;
   // One block: each would cost the pool a mapping of its own.
   TENON_TRY_ASSIGN(const DeviceBlockRef whole, allocate(bytes));
   for (size_t i = 0; i < wanted.size(); ++i) blocks[wanted[i]] = std::make_shared<DeviceBlock>(whole, offsets[i]);
-  TENON_TRY(upload(constants, wanted, blocks));
-  for (size_t i : wanted)
-    constants_[constants[i].key] = {
-        .has_source = constants[i].source != nullptr, .source = constants[i].source, .block = blocks[i]};
-  return blocks;
+  const CudaDriver& driver = device_->driver();
+  // Kernels that are tried meanwhile may find addresses in them.
+  TENON_CUDA_TRY(driver, MemsetD8Async, whole->address(), 0, std::max<size_t>(bytes, 1), upload_stream_);
+  TENON_CUDA_TRY(driver, StreamSynchronize, upload_stream_);
+  const auto upload_all = [this, constants, wanted, blocks]() -> Status {
+    TENON_TRY_ASSIGN(const ContextScope scope, ContextScope::enter(*device_));
+    return upload(constants, wanted, blocks);
+  };
+  try {
+    uploading.done = std::async(std::launch::async, upload_all);
+  } catch (const std::system_error&) {
+    uploading.done = std::async(std::launch::deferred, upload_all);
+  }
+  return uploading;
+}
+
+Status ComputeContext::finish(Uploading& uploading) {
+  if (!uploading.done.valid()) return Status();
+  TENON_TRY(uploading.done.get());
+  for (size_t i : uploading.wanted) {
+    const DeviceConstant& constant = uploading.constants[i];
+    constants_[constant.key] = {
+        .has_source = constant.source != nullptr, .source = constant.source, .block = uploading.blocks[i]};
+  }
+  return Status();
 }
 
 }  // namespace tenon::cuda

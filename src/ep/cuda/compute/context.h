@@ -107,8 +107,16 @@ class ComputeContext {
 
   Result<DeviceBlockRef> allocate(size_t size_bytes);
   // The constants on the device, in order; each is uploaded at its first use, and stays while its source does. Several
-  // threads pack them. With `preparing` held.
-  Result<std::vector<DeviceBlockRef>> constants(std::span<const DeviceConstant> constants);
+  // threads pack them, and another one uploads them meanwhile: until finish() their elements are zero or what they will
+  // be. With `preparing` held from the first call to the end of the second; `constants` stay until then.
+  struct Uploading {
+    std::vector<DeviceBlockRef> blocks;
+    std::span<const DeviceConstant> constants;
+    std::vector<size_t> wanted;  // of them, which were not there
+    std::future<Status> done;
+  };
+  Result<Uploading> begin_upload(std::span<const DeviceConstant> constants);
+  Status finish(Uploading& uploading);
 
  private:
   struct Uploaded {
@@ -151,7 +159,7 @@ class ComputeContext {
   std::vector<std::string> missing_;
   std::shared_future<void> opening_;
   std::vector<std::future<void>> loading_;
-  CUstream stream_ = nullptr;
+  CUstream stream_ = nullptr, upload_stream_ = nullptr;
   std::map<std::string, Uploaded> constants_;
 };
 

@@ -77,14 +77,20 @@ struct PrepareContext {
   TuningBudget* budget = nullptr;  // null: no limit
   Addresses addresses;
 
-  // The known choices for `op`: its own, else, where shapes vary, those of problems nearly as large.
+  // The known choices for `op`: its own, else, where shapes vary, those of the problems nearest in size. `far`: that is
+  // more than twice as large or small.
   struct Known {
     std::optional<std::string> choice;
     std::vector<std::string> near;
+    bool far = false;
   };
   Known known(const DeviceOp& op) const;
-  // Keeps what was measured for `op`. `borrowed`: among those nearby alone. `hasty`: not all choices were tried.
-  void keep(const DeviceOp& op, const std::string& choice, bool borrowed, bool hasty = false) const;
+  // Keeps what was measured for `op`. `hasty`: not all choices were tried.
+  void keep(const DeviceOp& op, const std::string& choice, bool hasty = false) const;
+  // Keeps one of those of `known` for the session. `compared`: with choices that do not come from there.
+  void borrow(const DeviceOp& op, const std::string& choice, bool compared = false) const;
+  // The time that there is for choices is over.
+  bool no_time() const { return budget != nullptr && budget->spent(); }
 
  private:
   std::string conditions() const;

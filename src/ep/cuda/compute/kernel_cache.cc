@@ -110,6 +110,10 @@ std::vector<std::string> take_names(std::span<const KernelCode> kernels, std::sp
   return names;
 }
 
+void sort_by_name(std::vector<KernelCode>& kernels) {
+  std::sort(kernels.begin(), kernels.end(), [](const KernelCode& a, const KernelCode& b) { return a.name < b.name; });
+}
+
 }  // namespace
 
 Result<CUfunction> CompiledKernels::function(const std::string& name) const {
@@ -130,9 +134,13 @@ std::string kernel_text(std::span<const KernelCode> kernels) {
   return text + texts;
 }
 
-Result<NvrtcImage> compile_kernels(const Nvrtc& compiler, std::span<const KernelCode> kernels, int compute_capability) {
-  NvrtcSource source{
-      .text = kernel_text(kernels), .name = "tenon_kernels.cu", .headers = compiler_headers(), .instances = {}};
+Result<NvrtcImage> compile_kernels(const Nvrtc& compiler, std::span<const KernelCode> kernels, int compute_capability,
+                                   const std::atomic<bool>* cancelled) {
+  NvrtcSource source{.text = kernel_text(kernels),
+                     .name = "tenon_kernels.cu",
+                     .headers = compiler_headers(),
+                     .instances = {},
+                     .cancelled = cancelled};
   std::string list;
   for (const KernelCode& kernel : kernels) {
     source.instances.push_back(kernel.name);
@@ -167,9 +175,11 @@ std::string KernelCache::path_of(std::span<const KernelCode> kernels) const {
                 setting_.device->compute_capability());
 }
 
-Result<NvrtcImage> KernelCache::compile_anew(std::span<const KernelCode> kernels) const {
+Result<NvrtcImage> KernelCache::compile_anew(std::span<const KernelCode> kernels,
+                                             const std::atomic<bool>* cancelled) const {
   TENON_TRY_ASSIGN(const Nvrtc* compiler, setting_.compiler());
-  TENON_TRY_ASSIGN(NvrtcImage image, compile_kernels(*compiler, kernels, setting_.device->compute_capability()));
+  TENON_TRY_ASSIGN(NvrtcImage image,
+                   compile_kernels(*compiler, kernels, setting_.device->compute_capability(), cancelled));
   if (const std::string path = path_of(kernels); !path.empty()) {
     std::string text;
     for (size_t k = 0; k < kernels.size(); ++k) text += line_of(kernels[k], image.instance_names[k]);
@@ -191,17 +201,58 @@ Result<KernelCache::Kernels> KernelCache::load(std::span<const KernelCode> kerne
   return made;
 }
 
+struct KernelCache::Ahead {
+  std::promise<void> made;
+  std::shared_future<void> done = made.get_future().share();
+  Result<NvrtcImage> image = internal_error("It was not compiled.");  // once it is done
+};
+
 struct KernelCache::Pending::Work {
   // Those of one program.
   struct Group {
     std::span<const KernelCode> kernels;
-    std::vector<std::byte> kept;  // the file of an earlier session; empty: there is none
+    std::vector<std::byte> kept;   // the file of an earlier session; empty: there is none
+    std::shared_ptr<Ahead> ahead;  // null: nobody has begun before the plan
     Result<NvrtcImage> image = internal_error("It was not compiled.");
   };
   CompiledKernels known;
   std::vector<KernelCode> missing;
   std::vector<Group> groups;  // of missing
 };
+
+std::vector<std::byte> KernelCache::kept(std::span<const KernelCode> kernels) const {
+  const std::string path = path_of(kernels);
+  std::vector<std::byte> file = path.empty() ? std::vector<std::byte>() : read_file(path);
+  std::span<const std::byte> code = file;
+  if (take_names(kernels, code).empty()) file.clear();
+  return file;
+}
+
+bool KernelCache::lacks(std::span<const KernelCode> kernels) const {
+  std::vector<KernelCode> missing;
+  {
+    const auto known = known_.lock();
+    const auto ahead = ahead_.lock();
+    for (const KernelCode& kernel : kernels)
+      if (!known->contains(kernel.name) && !ahead->contains(kernel.name)) missing.push_back(kernel);
+  }
+  std::erase_if(missing, [&](const KernelCode& kernel) { return !kept({&kernel, 1}).empty(); });
+  sort_by_name(missing);
+  const auto groups = program_groups(missing, setting_.threads);
+  return std::any_of(groups.begin(), groups.end(), [&](const auto& group) { return kept(group).empty(); });
+}
+
+void KernelCache::compile_ahead(const KernelCode& kernel, const std::atomic<bool>& cancelled) {
+  if (known_.lock()->contains(kernel.name) || !kept({&kernel, 1}).empty()) return;
+  auto made = std::make_shared<Ahead>();
+  {
+    auto ahead = ahead_.lock();
+    if (ahead->size() >= kMostAhead || !ahead->emplace(kernel.name, made).second) return;
+  }
+  made->image = compile_anew({&kernel, 1}, &cancelled);
+  if (!made->image.ok() && cancelled) ahead_.lock()->erase(kernel.name);
+  made->made.set_value();
+}
 
 KernelCache::Pending KernelCache::begin(std::span<const KernelCode> kernels) {
   Pending pending;
@@ -220,25 +271,42 @@ KernelCache::Pending KernelCache::begin(std::span<const KernelCode> kernels) {
   }
   if (work.missing.empty()) return pending;
   // In one order, so that the kept code is found whichever operator came first.
-  std::sort(work.missing.begin(), work.missing.end(),
-            [](const KernelCode& a, const KernelCode& b) { return a.name < b.name; });
-  std::vector<Pending::Work::Group*> uncompiled;
-  for (const std::span<const KernelCode> group : program_groups(work.missing, setting_.threads)) {
-    work.groups.push_back({.kernels = group, .kept = {}});
-    if (const std::string path = path_of(group); !path.empty()) work.groups.back().kept = read_file(path);
+  sort_by_name(work.missing);
+  // First those for which there is code, each a program of its own: made ahead, or kept so.
+  std::map<std::string, Pending::Work::Group> alone;
+  for (const KernelCode& kernel : work.missing) {
+    Pending::Work::Group group{.kernels = {}, .kept = {}, .ahead = {}};
+    {
+      const auto ahead = ahead_.lock();
+      if (const auto found = ahead->find(kernel.name); found != ahead->end()) group.ahead = found->second;
+    }
+    if (group.ahead == nullptr) group.kept = kept({&kernel, 1});
+    if (group.ahead != nullptr || !group.kept.empty()) alone.emplace(kernel.name, std::move(group));
   }
-  for (Pending::Work::Group& group : work.groups) {
-    std::span<const std::byte> code = group.kept;
-    if (take_names(group.kernels, code).empty()) uncompiled.push_back(&group);
+  std::stable_partition(work.missing.begin(), work.missing.end(),
+                        [&](const KernelCode& kernel) { return alone.contains(kernel.name); });
+  const std::span<const KernelCode> missing(work.missing);
+  for (const KernelCode& kernel : missing.first(alone.size())) {
+    work.groups.push_back(std::move(alone.at(kernel.name)));
+    work.groups.back().kernels = {&kernel, 1};
+  }
+  std::vector<size_t> uncompiled;
+  for (const std::span<const KernelCode> group : program_groups(missing.subspan(alone.size()), setting_.threads)) {
+    work.groups.push_back({.kernels = group, .kept = kept(group), .ahead = {}});
+    if (work.groups.back().kept.empty()) uncompiled.push_back(work.groups.size() - 1);
   }
   if (uncompiled.empty()) return pending;
-  const auto compile_all = [this, uncompiled = std::move(uncompiled)] {
+  const auto compile_all = [this, &work, uncompiled = std::move(uncompiled)] {
     Lap lap;
     run_parallel(
-        uncompiled.size(), [&](size_t i) { uncompiled[i]->image = compile_anew(uncompiled[i]->kernels); },
+        uncompiled.size(),
+        [&](size_t i) {
+          Pending::Work::Group& group = work.groups[uncompiled[i]];
+          group.image = compile_anew(group.kernels);
+        },
         setting_.threads);
     size_t count = 0;
-    for (const Pending::Work::Group* group : uncompiled) count += group->kernels.size();
+    for (const size_t i : uncompiled) count += work.groups[i].kernels.size();
     TENON_TRACE(kPlan, "CUDA: {} kernels compiled in {:.1f} ms.", count, lap.ms());
   };
   try {
@@ -255,14 +323,22 @@ Result<CompiledKernels> KernelCache::finish(Pending pending) {
   Kernels made;
   for (Pending::Work::Group& group : work.groups) {
     std::span<const std::byte> code = group.kept;
-    const std::vector<std::string> names = take_names(group.kernels, code);
-    Result<Kernels> loaded = not_found("Nothing is kept.");
-    if (!names.empty()) {
-      loaded = load(group.kernels, code, names);
-      // A program that does not load is compiled anew.
-      if (!loaded.ok()) group.image = compile_anew(group.kernels);
+    std::vector<std::string> names;
+    if (group.ahead != nullptr) {
+      group.ahead->done.wait();
+      if (group.ahead->image.ok()) {
+        code = group.ahead->image->code;
+        names = group.ahead->image->instance_names;
+      }
+    } else {
+      names = take_names(group.kernels, code);
     }
+    Result<Kernels> loaded = not_found("There is no code.");
+    const bool compiled = group.ahead == nullptr && group.kept.empty();
+    if (!names.empty()) loaded = load(group.kernels, code, names);
     if (!loaded.ok()) {
+      // What was kept or made ahead and does not load is compiled anew.
+      if (!compiled) group.image = compile_anew(group.kernels);
       TENON_TRY_ASSIGN(const NvrtcImage image, std::move(group.image));
       TENON_TRY_ASSIGN(loaded, load(group.kernels, image.code, image.instance_names));
     }
@@ -272,6 +348,8 @@ Result<CompiledKernels> KernelCache::finish(Pending pending) {
     auto known = known_.lock();
     if (known->size() + made.size() > kMostKernels) known->clear();
     known->insert(made.begin(), made.end());
+    auto ahead = ahead_.lock();
+    for (const auto& [name, kernel] : made) ahead->erase(name);
   }
   CompiledKernels result = std::move(work.known);
   result.kernels_.merge(made);

@@ -6,6 +6,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "base/format.h"
 #include "base/testing.h"
@@ -54,6 +55,7 @@ class KernelCacheTest : public ::testing::Test {
   std::shared_ptr<CudaMemory> memory_;
   std::unique_ptr<ContextScope> scope_;
   std::atomic<int> asked_{0};
+  const std::atomic<bool> no_{false};
 };
 
 TEST_F(KernelCacheTest, AKernelThatASessionHasIsNotCompiledAgain) {
@@ -127,6 +129,69 @@ TEST_F(KernelCacheTest, TheOldestFilesGo) {
   EXPECT_THAT(KernelCache(setting(false)).compile(std::vector<KernelCode>{kernel("f")}).status(), is_ok());
   EXPECT_THAT(KernelCache(setting(false)).compile(std::vector<KernelCode>{kernel("a")}).status(),
               has_status(StatusCode::kNotFound));
+}
+
+// What is compiled ahead needs no context, and is loaded by the plan that wants it.
+TEST_F(KernelCacheTest, AKernelThatIsCompiledAheadIsThereForAPlan) {
+  KernelCache cache(setting(true, false));
+  const std::vector<KernelCode> kernels = {kernel("a"), kernel("b")};
+  EXPECT_TRUE(cache.lacks(kernels));
+  std::thread([&] {
+    cache.compile_ahead(kernels[0], no_);
+    cache.compile_ahead(kernels[0], no_);
+  }).join();
+  EXPECT_EQ(asked_, 1);
+  EXPECT_TRUE(cache.lacks(kernels));
+  EXPECT_FALSE(cache.lacks(std::span(kernels).first(1)));
+  const Result<CompiledKernels> both = cache.compile(kernels);
+  ASSERT_THAT(both.status(), is_ok());
+  EXPECT_EQ(asked_, 2);
+  EXPECT_THAT(both->function("a").status(), is_ok());
+  EXPECT_FALSE(cache.lacks(kernels));
+  cache.compile_ahead(kernels[1], no_);
+  EXPECT_EQ(asked_, 2);
+}
+
+// Another session's plan wants it among others.
+TEST_F(KernelCacheTest, AKernelThatWasCompiledAheadIsKeptByItself) {
+  const std::vector<KernelCode> kernels = {kernel("a"), kernel("b"), kernel("c")};
+  {
+    KernelCache cache(setting());
+    cache.compile_ahead(kernels[1], no_);
+  }
+  EXPECT_EQ(asked_, 1);
+  KernelCache cache(setting());
+  cache.compile_ahead(kernels[1], no_);
+  EXPECT_EQ(asked_, 1);
+  EXPECT_FALSE(cache.lacks(std::span(kernels).subspan(1, 1)));
+  ASSERT_THAT(cache.compile(kernels).status(), is_ok());
+  EXPECT_EQ(asked_, 2);
+  KernelCache again(setting(false));
+  EXPECT_FALSE(again.lacks(kernels));
+  const Result<CompiledKernels> all = again.compile(kernels);
+  ASSERT_THAT(all.status(), is_ok());
+  for (const KernelCode& one : kernels) EXPECT_THAT(all->function(one.name).status(), is_ok());
+}
+
+TEST_F(KernelCacheTest, AFailureAheadComesAgainWhereTheKernelIsWanted) {
+  KernelCache cache(setting(true, false));
+  KernelCode wrong = kernel("a");
+  wrong.text = "extern \"C\" __global__ void a(float* x) { no_such_thing(x); }\n";
+  cache.compile_ahead(wrong, no_);
+  EXPECT_EQ(asked_, 1);
+  EXPECT_THAT(cache.compile(std::vector<KernelCode>{wrong}).status().message(), HasSubstr("no_such_thing"));
+}
+
+TEST_F(KernelCacheTest, WhatIsCancelledAheadIsAsIfNobodyHadBegun) {
+  KernelCache cache(setting(true, false));
+  const std::vector<KernelCode> kernels = {kernel("a")};
+  cache.compile_ahead(kernels[0], true);
+  EXPECT_EQ(asked_, 1);
+  EXPECT_TRUE(cache.lacks(kernels));
+  cache.compile_ahead(kernels[0], no_);
+  EXPECT_FALSE(cache.lacks(kernels));
+  EXPECT_THAT(cache.compile(kernels).status(), is_ok());
+  EXPECT_EQ(asked_, 2);
 }
 
 // A plan uploads its weights and chooses algorithms meanwhile.

@@ -54,14 +54,8 @@ Status ComputePlan::prepare(bool varies) {
   // By threads, while weights go to the device and convolutions and products are measured, which need none of them.
   KernelCache::Pending kernels = context_->kernel_cache().begin(program_.kernels);
   const std::lock_guard lock(context_->preparing);
-  TENON_TRY_ASSIGN(constant_blocks_, context_->constants(program_.constants));
-  // They are on the device now, and the host keeps no copy.
-  for (DeviceConstant& constant : program_.constants) {
-    constant.fill = nullptr;
-    constant.source = nullptr;
-  }
-  const double constants_ms = lap.ms();
-  for (const DeviceBlockRef& block : constant_blocks_) constants_.push_back(block->address());
+  TENON_TRY_ASSIGN(ComputeContext::Uploading upload, context_->begin_upload(program_.constants));
+  for (const DeviceBlockRef& block : upload.blocks) constants_.push_back(block->address());
   (void)context_->blas();  // waits for the libraries
   const double libraries_ms = lap.ms();
   TENON_TRY_ASSIGN(std::unique_ptr<Instance> instance, make_instance());
@@ -105,6 +99,13 @@ Status ComputePlan::prepare(bool varies) {
   }
   std::stable_sort(ops.begin(), ops.end(), [](const auto& a, const auto& b) { return *a.first > *b.first; });
   context_->tuning().begin_plan(varies);
+  // Threads that pack weights would disturb what is measured.
+  double constants_ms = 0;
+  const bool measures = prepare.measure && std::any_of(ops.begin(), ops.end(), [&](const auto& op) {
+                          return op.second->work() > 0 && !prepare.known(*op.second).choice;
+                        });
+  if (measures) TENON_TRY(finish_constants(upload));
+  if (measures) constants_ms = lap.ms();
   double choices_ms = 0;
   for (const auto& [of_problem, op] : ops) {
     if (prepare.compiled == nullptr && op->work() == 0) {
@@ -126,12 +127,25 @@ Status ComputePlan::prepare(bool varies) {
   // ranks may have their plan already, and so take no part.
   TENON_TRY(queue_all(prepare.addresses, context_->stream(), nullptr, false));
   TENON_CUDA_TRY(driver, StreamSynchronize, context_->stream());
+  const double run_ms = lap.ms();
+  if (!measures) TENON_TRY(finish_constants(upload));
+  if (!measures) constants_ms = lap.ms();
   TENON_TRACE(kPlan,
-              "CUDA region: constants {:.1f} ms, libraries {:.1f} ms, choices {:.1f} ms, then kernels {:.1f} ms, first "
-              "run {:.1f} "
-              "ms.",
-              constants_ms, libraries_ms, choices_ms, kernels_ms, lap.ms());
+              "CUDA region: libraries {:.1f} ms, choices {:.1f} ms, then kernels {:.1f} ms, first run {:.1f} ms, {} "
+              "constants {:.1f} ms.",
+              libraries_ms, choices_ms, kernels_ms, run_ms, measures ? "before all" : "then", constants_ms);
   state_.lock()->idle.push_back(std::move(instance));
+  return Status();
+}
+
+Status ComputePlan::finish_constants(ComputeContext::Uploading& upload) {
+  TENON_TRY(context_->finish(upload));
+  constant_blocks_ = std::move(upload.blocks);
+  // They are on the device now, and the host keeps no copy.
+  for (DeviceConstant& constant : program_.constants) {
+    constant.fill = nullptr;
+    constant.source = nullptr;
+  }
   return Status();
 }
 
@@ -398,6 +412,38 @@ void ComputeRegion::drop_constants() {
   region_.drop_constants();
 }
 
+Result<Program> ComputeRegion::lower(std::span<const Shape> inputs, size_t workspace_bytes) const {
+  // Split products take cuBLASLt, and its workspace.
+  return region_.lower_at(inputs, context_->options().tf32, workspace_bytes,
+                          workspace_bytes != 0 && context_->has_blas(), context_->has_clusters());
+}
+
+std::vector<std::vector<Shape>> ComputeRegion::sizes_to_rehearse(const State& state, std::span<const Shape> inputs,
+                                                                 std::span<const KernelCode> kernels) const {
+  // Sizes that no rehearsal has foreseen are worth another one, but not without end.
+  constexpr int kMostRehearsals = 4;
+  if (state.rehearsals >= kMostRehearsals || (state.rehearsal != nullptr && !state.rehearsal->done())) return {};
+  std::vector<std::vector<Shape>> sizes = other_sizes(region_.graph(), inputs);
+  if (sizes.empty() || !context_->kernel_cache().lacks(kernels) || !context_->compiler().ok()) return {};
+  return sizes;
+}
+
+void ComputeRegion::rehearse(State& state, const std::vector<std::vector<Shape>>& sizes,
+                             std::span<const KernelCode> compiled) const {
+  ++state.rehearsals;
+  // The plan's own kernels are compiled at the same time.
+  state.rehearsal = Rehearsal::begin(
+      {.lower = [this](std::span<const Shape> other) { return lower(other, Program::kWorkspaceBytes); },
+       .compile = [this](const KernelCode& kernel,
+                         const auto& cancelled) { context_->kernel_cache().compile_ahead(kernel, cancelled); }},
+      sizes, compiled, compiling_threads(), compiling_threads() / 2);
+}
+
+void ComputeRegion::finish_rehearsal() {
+  const std::shared_ptr<Rehearsal> rehearsal = state_.lock()->rehearsal;
+  if (rehearsal != nullptr) rehearsal->wait();
+}
+
 Result<std::shared_ptr<ComputePlan>> ComputeRegion::plan(std::span<const Shape> inputs) {
   std::shared_ptr<ComputePlan> evicted;  // its end may wait for its work: after the lock
   const auto find = [&](State& state) -> std::shared_ptr<ComputePlan> {
@@ -420,19 +466,25 @@ Result<std::shared_ptr<ComputePlan>> ComputeRegion::plan(std::span<const Shape> 
   auto state = state_.lock();
   if (auto known = find(*state)) return known;
   Lap lap;
-  TENON_TRY_ASSIGN(Program program, region_.lower_at(inputs, context_->options().tf32, Program::kWorkspaceBytes,
-                                                     context_->has_blas(), context_->has_clusters()));
+  TENON_TRY_ASSIGN(Program program, lower(inputs, Program::kWorkspaceBytes));
   TENON_TRACE(kPlan, "CUDA region: lowered in {:.1f} ms.", lap.ms());
   TENON_TRACE(kPlan, "CUDA region of {} operators:\n{}", program.ops.size(), program.to_text());
+  // A plan keeps few threads busy, so that others can go ahead; where there are few, they come after it.
+  constexpr size_t kManyThreads = 4;
+  const bool at_once = compiling_threads() >= kManyThreads;
+  const std::vector<std::vector<Shape>> sizes = sizes_to_rehearse(*state, inputs, program.kernels);
+  const std::vector<KernelCode> kernels = sizes.empty() ? std::vector<KernelCode>() : program.kernels;
+  if (!sizes.empty() && at_once) rehearse(*state, sizes, kernels);
   Result<std::shared_ptr<ComputePlan>> created = ComputePlan::create(context_, std::move(program), state->varies);
   if (created.status().code() == StatusCode::kResourceExhausted) {
     // Without a workspace the libraries have slower algorithms, and our own kernels need none.
     TENON_TRACE(kPlan, "CUDA region: once more without a workspace: {}", created.status().message());
-    TENON_TRY_ASSIGN(Program small,
-                     region_.lower_at(inputs, context_->options().tf32, 0, false, context_->has_clusters()));
+    TENON_TRY_ASSIGN(Program small, lower(inputs, 0));
     created = ComputePlan::create(context_, std::move(small), state->varies);
   }
   TENON_TRY_ASSIGN(std::shared_ptr<ComputePlan> plan, std::move(created));
+  if (!sizes.empty() && !at_once) rehearse(*state, sizes, kernels);
+  if (state->rehearsal != nullptr) state->rehearsal->hurry();
   if (state->plans.size() >= std::max<size_t>(context_->options().plans, 1)) {
     const auto oldest = std::min_element(state->plans.begin(), state->plans.end(),
                                          [](const Entry& a, const Entry& b) { return a.used < b.used; });

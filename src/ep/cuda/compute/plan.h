@@ -18,6 +18,7 @@
 #include "ep/cuda/compute/device_op.h"
 #include "ep/cuda/compute/kernel_cache.h"
 #include "ep/cuda/compute/region.h"
+#include "ep/cuda/compute/rehearsal.h"
 #include "ep/cuda/kernel_alignment.h"
 
 namespace tenon::cuda {
@@ -83,6 +84,7 @@ class ComputePlan {
   bool finished() const;
   ComputePlan(std::shared_ptr<ComputeContext> context, Program program);
   Status prepare(bool varies);
+  Status finish_constants(ComputeContext::Uploading& upload);
   Result<std::unique_ptr<Instance>> make_instance();
   Result<std::unique_ptr<Instance>> take_instance(CUstream stream);
   Addresses addresses(const Instance& instance, std::span<const CUdeviceptr> inputs,
@@ -110,7 +112,8 @@ class ComputePlan {
   mutable Guarded<State> state_;
 };
 
-// A region with the plans that were made for it.
+// A region with the plans that were made for it. Where sizes are symbols and a plan had to compile kernels, those that
+// other sizes would want are compiled ahead of them (rehearsal.h).
 class ComputeRegion {
  public:
   static Result<std::shared_ptr<ComputeRegion>> create(std::shared_ptr<ComputeContext> context, Graph graph);
@@ -122,6 +125,8 @@ class ComputeRegion {
   Status own_constants() { return region_.own_constants(); }
   void drop_constants();
   const std::shared_ptr<ComputeContext>& context() const { return context_; }
+  // Waits until no kernels are compiled for sizes to come.
+  void finish_rehearsal();
 
  private:
   struct Entry {
@@ -134,7 +139,14 @@ class ComputeRegion {
     uint64_t clock = 0;
     bool dropped = false;  // the constants
     bool varies = false;   // there have been plans
+    std::shared_ptr<Rehearsal> rehearsal;
+    int rehearsals = 0;
   };
+  Result<Program> lower(std::span<const Shape> inputs, size_t workspace_bytes) const;
+  // Empty where a plan's kernels need no compiler, or where enough has been rehearsed.
+  std::vector<std::vector<Shape>> sizes_to_rehearse(const State& state, std::span<const Shape> inputs,
+                                                    std::span<const KernelCode> kernels) const;
+  void rehearse(State& state, const std::vector<std::vector<Shape>>& sizes, std::span<const KernelCode> compiled) const;
   ComputeRegion(std::shared_ptr<ComputeContext> context, Region region)
       : context_(std::move(context)), region_(std::move(region)) {}
 

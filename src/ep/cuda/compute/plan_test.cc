@@ -97,8 +97,9 @@ TEST_F(PlanTest, ItIsCapturedAtOnceOrNeverWhereTheOptionSaysSo) {
   EXPECT_THAT(captured, Pointwise(FloatNear(1e-2F), queued));
 }
 
-// Where shapes vary, a size beside one that was measured takes its choices; another one is measured.
-TEST_F(PlanTest, NearlyAsLargeShapesAreNotMeasuredAgain) {
+// Where shapes vary, a size takes the choices of those beside it that were measured; one that is far from them tries
+// likely ones too.
+TEST_F(PlanTest, OtherSizesAreNotMeasuredAgain) {
   if (small_sizes()) GTEST_SKIP() << "nothing is measured with small sizes";
   plan_testing::GraphBuilder builder;
   const ValueId x = builder.input("x", {{-1, "rows"}, {kColumns, {}}}, DataType::kFloat);
@@ -136,8 +137,34 @@ TEST_F(PlanTest, NearlyAsLargeShapesAreNotMeasuredAgain) {
   EXPECT_EQ(measured_for(200), 1U);
   EXPECT_EQ(measured_for(240), 0U);
   EXPECT_EQ(measured_for(101), 0U);
-  EXPECT_EQ(measured_for(500), 1U);
-  EXPECT_EQ(measured_for(99), 1U);
+  EXPECT_EQ(measured_for(900), 0U);
+  EXPECT_EQ(measured_for(40), 0U);
+}
+
+// After the first plan those for other sizes need no compiler.
+TEST_F(PlanTest, KernelsForOtherSizesAreCompiledAhead) {
+  if (!nvrtc().ok()) GTEST_SKIP() << nvrtc().status().to_string();
+  plan_testing::GraphBuilder builder;
+  const ValueId x = builder.input("x", {{-1, "rows"}, {-1, "columns"}}, DataType::kFloat);
+  const ValueId y = builder.input("y", {{-1, "columns"}}, DataType::kFloat);
+  builder.output(builder.node("Add", {x, y}, "z", DataType::kFloat));
+  const auto context = make_context({.measure = false});
+  const auto region = ComputeRegion::create(context, std::move(builder.graph));
+  ASSERT_TRUE(region.ok()) << region.status().to_string();
+  const auto lacks = [&](int64_t rows, int64_t columns) {
+    const Result<Program> program =
+        (*region)->region().lower_at(std::vector<Shape>{Shape{rows, columns}, Shape{columns}}, true);
+    EXPECT_TRUE(program.ok()) << program.status().to_string();
+    return context->kernel_cache().lacks(program->kernels);
+  };
+  EXPECT_TRUE(lacks(5, 63));
+  ASSERT_TRUE((*region)->plan(std::vector<Shape>{Shape{6, 64}, Shape{64}}).ok());
+  (*region)->finish_rehearsal();
+  for (const int64_t columns : {63, 66, 68, 128, 7}) {
+    EXPECT_FALSE(lacks(5, columns)) << columns;
+    const auto plan = (*region)->plan(std::vector<Shape>{Shape{5, columns}, Shape{columns}});
+    EXPECT_TRUE(plan.ok()) << plan.status().to_string();
+  }
 }
 
 // gpu_graph_id = -1: also where a graph is there already.

@@ -164,18 +164,22 @@ PrepareContext::Known PrepareContext::known(const DeviceOp& op) const {
   } else if (varies) {
     known.choice = algorithms->find_borrowed(key);
     known.near = algorithms->near(family(op));
-    // Without time for more, the nearest known choice is better than none.
-    if (!known.choice && known.near.empty() && budget != nullptr && budget->spent())
-      known.near = algorithms->near(family(op), AlgorithmCache::kAnyDistance);
+    known.far = known.near.empty();
+    if (known.far) known.near = algorithms->near(family(op), AlgorithmCache::kAnyDistance);
   }
   return known;
 }
 
-void PrepareContext::keep(const DeviceOp& op, const std::string& choice, bool borrowed, bool hasty) const {
+void PrepareContext::keep(const DeviceOp& op, const std::string& choice, bool hasty) const {
   // A choice made in haste for a new shape stays in that session: one that begins with the shape has more time.
-  if (borrowed || (hasty && varies)) return algorithms->borrow(problem(op), choice);
+  if (hasty && varies) return algorithms->borrow(problem(op), choice);
   algorithms->add(problem(op), choice, hasty);
   algorithms->add_member(family(op), choice);
+}
+
+void PrepareContext::borrow(const DeviceOp& op, const std::string& choice, bool compared) const {
+  algorithms->borrow(problem(op), choice);
+  if (compared) algorithms->add_member(family(op), choice);
 }
 
 ProblemFamily DeviceOp::family() const { return {}; }

@@ -261,6 +261,35 @@ TEST(Region, AMatrixIsPackedWithTheWeightsOfAColumnTogether) {
   }
 }
 
+// Only float32 is rounded to TF32, and only where there are many rows: a second packing would be a second upload.
+TEST(Region, WeightsOf16BitsHaveOnePackingForAllSizes) {
+  for (const DataType type : {DataType::kFloat16, DataType::kFloat}) {
+    plan_testing::GraphBuilder builder;
+    const auto weights = [&](const char* name, const Shape& shape) {
+      std::byte* data = nullptr;
+      const ConstantRef made = *make_constant(type, shape, &data);
+      return builder.graph.add_constant(name, made);
+    };
+    const Dim rows{.value = -1, .symbol = "rows"}, side{.value = -1, .symbol = "side"};
+    const auto number = [](int64_t value) { return Dim{.value = value, .symbol = {}}; };
+    const ValueId x = builder.input("x", {rows, number(64)}, type);
+    const ValueId image = builder.input("image", {number(1), number(16), side, side}, type);
+    builder.output(builder.node("MatMul", {x, weights("w", Shape{64, 128})}, "y", type));
+    builder.output(builder.node("Conv", {image, weights("window", Shape{16, 16, 3, 3})}, "z", type));
+    const Result<Region> region = Region::prepare(std::move(builder.graph));
+    ASSERT_TRUE(region.ok()) << region.status().to_string();
+    const auto keys = [&](int64_t many, int64_t length) {
+      const Result<Program> program =
+          region->lower_at(std::vector<Shape>{Shape{many, 64}, Shape{1, 16, length, length}}, true);
+      EXPECT_TRUE(program.ok()) << program.status().to_string();
+      std::vector<std::string> found;
+      for (const DeviceConstant& constant : program->constants) found.push_back(constant.key);
+      return found;
+    };
+    EXPECT_EQ(keys(20, 6) == keys(200, 40), type == DataType::kFloat16);
+  }
+}
+
 TEST(Region, BorrowedConstantsCanBecomeItsOwn) {
   std::vector<float> w(70 * 100, 2.0F);
   Result<Region> region = Region::prepare(product_with(w, Shape{70, 100}, false));

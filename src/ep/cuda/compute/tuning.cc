@@ -32,8 +32,7 @@ constexpr size_t kUnlikely = 16;
 bool TuningBudget::spent() const {
   if (!limited()) return false;
   const auto state = state_.lock();
-  return state->total_ms >= static_cast<double>(budget_ms_) ||
-         (state->limit_ms > 0 && state->total_ms >= state->limit_ms);
+  return state->total_ms >= (state->limit_ms > 0 ? state->limit_ms : static_cast<double>(budget_ms_));
 }
 
 bool TuningBudget::scarce() const { return limited() && 2 * total_ms() >= static_cast<double>(budget_ms_); }

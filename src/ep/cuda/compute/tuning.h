@@ -22,7 +22,8 @@ class TuningBudget {
   bool spent() const;
   // Half of it is gone: choices that are not likely are left out from here on.
   bool scarce() const;
-  // A plan for new shapes of a session that runs already has this long at most; to be called when one begins.
+  // To be called when a plan begins. One for new shapes of a session that runs already has a short time of its own,
+  // whatever is left of the session's.
   void begin_plan(bool varies);
   void add(double ms);
   void end_problem(double ms);  // add(), and perhaps a line
@@ -31,7 +32,7 @@ class TuningBudget {
  private:
   struct State {
     double total_ms = 0;
-    double limit_ms = 0;  // of the total, for the plan that is being made; 0: none of its own
+    double limit_ms = 0;  // of the total, for the plan that is being made; 0: the budget's
     double told_ms = 0;
     int problems = 0;
   };

@@ -48,6 +48,12 @@ TEST(TuningBudget, AnotherShapeHasLittleTime) {
   EXPECT_TRUE(budget.spent());
   budget.begin_plan(/*varies=*/true);
   EXPECT_FALSE(budget.spent());
+  // It has that time whatever the session has spent.
+  budget.add(2000);
+  budget.begin_plan(/*varies=*/true);
+  EXPECT_FALSE(budget.spent());
+  budget.begin_plan(/*varies=*/false);
+  EXPECT_TRUE(budget.spent());
 }
 
 TEST(TuningBudget, LongMeasuringIsTold) {

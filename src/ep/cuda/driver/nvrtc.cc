@@ -65,6 +65,11 @@ Result<NvrtcImage> Nvrtc::compile(const NvrtcSource& source, int compute_capabil
                   static_cast<int>(names.size()), texts.data(), names.data());
   for (const std::string& instance : source.instances)
     TENON_NVRTC_TRY(*this, AddNameExpression, program.program, instance.c_str());
+  if (source.cancelled != nullptr)
+    TENON_NVRTC_TRY(
+        *this, SetFlowCallback, program.program,
+        [](void* cancelled, void*) { return static_cast<const std::atomic<bool>*>(cancelled)->load() ? 1 : 0; },
+        const_cast<std::atomic<bool>*>(source.cancelled));
   const std::string architecture = format("--gpu-architecture={}_{}", machine_code ? "sm" : "compute", target);
   // Headers that the host includes too say nothing of devices.
   const char* const arguments[] = {"--std=c++17", "-default-device", architecture.c_str()};

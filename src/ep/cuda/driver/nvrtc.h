@@ -5,6 +5,7 @@
 
 #include <nvrtc.h>
 
+#include <atomic>
 #include <span>
 #include <string>
 #include <vector>
@@ -18,6 +19,7 @@ namespace tenon::cuda {
   X(GetErrorString)              \
   X(CreateProgram)               \
   X(DestroyProgram)              \
+  X(SetFlowCallback)             \
   X(CompileProgram)              \
   X(GetNumSupportedArchs)        \
   X(GetSupportedArchs)           \
@@ -40,6 +42,8 @@ struct NvrtcSource {
   std::string name;  // in the compiler's messages
   std::span<const NvrtcHeader> headers;
   std::vector<std::string> instances;  // "f<float, 4>": kernel templates to be instantiated
+  // Where it becomes true meanwhile, compiling ends soon, with an error; null: nobody wants that.
+  const std::atomic<bool>* cancelled = nullptr;
 };
 
 struct NvrtcImage {

@@ -30,16 +30,20 @@ namespace {
 
 // [O,I,...] as [O][...][I], the channels padded with zeros.
 void pack_weights(const Constant& from, int64_t padded_channels, DataType type, bool tf32, std::byte* out) {
-  const std::vector<float> w = floats_of(from);
+  std::vector<float> converted;
+  if (from.type != DataType::kFloat) converted = floats_of(from);
+  const std::span<const float> w = from.type == DataType::kFloat ? from.as<float>() : converted;
   const int64_t outputs = from.shape[0], channels = from.shape[1];
-  const int64_t area = outputs * channels == 0 ? 0 : static_cast<int64_t>(w.size()) / (outputs * channels);
-  std::vector<float> packed(outputs * area * padded_channels);
-  for (int64_t o = 0; o < outputs; ++o)
-    for (int64_t c = 0; c < channels; ++c)
-      for (int64_t k = 0; k < area; ++k)
-        packed[(o * area + k) * padded_channels + c] = w[(o * channels + c) * area + k];
-  round_weights(packed, type, tf32);
-  store_floats(packed, type, out);
+  const int64_t area = outputs * channels == 0 ? 0 : std::ssize(w) / (outputs * channels);
+  // An output at a time stays in the nearest cache.
+  std::vector<float> packed(area * padded_channels);
+  for (int64_t o = 0; o < outputs; ++o) {
+    const float* const taps = w.data() + o * channels * area;
+    for (int64_t k = 0; k < area; ++k)
+      for (int64_t c = 0; c < channels; ++c) packed[k * padded_channels + c] = taps[c * area + k];
+    round_weights(packed, type, tf32);
+    store_floats(packed, type, out + o * packed.size() * data_type_size(type));
+  }
 }
 
 // [C,1,...] as [...][C].
@@ -224,7 +228,7 @@ Status lower_conv(Lowering& to, const Node& node) {
   std::optional<DepthwiseTiles> tiles;
   if (conv.depthwise() && group > 1) tiles = DepthwiseTiles::choose(type, params);
   const bool depthwise = conv.depthwise() && group > 1 && (tiles || channels % vector == 0);
-  const bool tf32 = rounds_to_tf32(to.options().tf32, params.pixels);
+  const bool tf32 = rounds_to_tf32(type, to.options().tf32, params.pixels);
   // Few channels and every other pixel (the first convolution of most networks): pairs of pixels are one pixel of twice
   // the channels, so that no vector is half empty.
   const bool pairs = constant && group == 1 && spatial == 2 && channels * 2 <= vector && vector == 8 && channels > 1 &&

@@ -97,14 +97,15 @@ Status lower_pixels(Lowering& to, const Node& node, const Epilogue& epilogue) {
   const Shape x = to.value(node.inputs[0]).shape(), y = to.value(node.outputs[0]).shape();
   const int64_t channels = x[1], outputs = y[1], pixels = y.element_count() / (y[0] * outputs);
   TENON_TRY_ASSIGN(const TensorId from, to.plain(node.inputs[0]));
-  TENON_TRY_ASSIGN(const TensorId weights,
-                   to.packed_constant(node.inputs[1], format("conv {}{}", channels, to.options().tf32 ? " tf32" : ""),
-                                      type, Shape{outputs, int64_t{1}, channels},
-                                      [type, tf32 = to.options().tf32](const Constant& held, std::byte* out) {
-                                        std::vector<float> w = floats_of(held);
-                                        round_weights(w, type, tf32);
-                                        store_floats(w, type, out);
-                                      }));
+  const bool tf32 = type == DataType::kFloat && to.options().tf32;
+  TENON_TRY_ASSIGN(
+      const TensorId weights,
+      to.packed_constant(node.inputs[1], format("conv {}{}", channels, tf32 ? " tf32" : ""), type,
+                         Shape{outputs, int64_t{1}, channels}, [type, tf32](const Constant& held, std::byte* out) {
+                           std::vector<float> w = floats_of(held);
+                           round_weights(w, type, tf32);
+                           store_floats(w, type, out);
+                         }));
   const ValueId bias = node.input(2), residual = node.input(3);
   const bool finished = bias == kNoValue && residual == kNoValue && epilogue.activation == Activation::kNone;
   TensorId sums = kNoTensor;

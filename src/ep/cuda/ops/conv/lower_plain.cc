@@ -76,7 +76,7 @@ Result<bool> lower_volume(Lowering& to, const Node& node, const Epilogue& epilog
   const bool flat =
       depth.kernel == 1 && depth.stride == 1 && depth.pad_begin == 0 && depth.out == depth.in && padded == x[1];
   TENON_TRY_ASSIGN(tensors.x, flat ? to.channels_last(node.inputs[0]) : unfold_depth(to, node, x, depth, padded));
-  const bool tf32 = rounds_to_tf32(to.options().tf32, pixels);
+  const bool tf32 = rounds_to_tf32(type, to.options().tf32, pixels);
   TENON_TRY_ASSIGN(tensors.w, to.packed_constant(node.inputs[1], format("volume {}{}", padded, tf32 ? " tf32" : ""),
                                                  type, Shape{w[0], w[3] * w[4], padded},
                                                  [padded, type, tf32](const Constant& from, std::byte* out) {

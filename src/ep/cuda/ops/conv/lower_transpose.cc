@@ -330,7 +330,7 @@ Status lower_phases(Lowering& to, const Node& node, const Spread& spread, const 
   } else {
     TENON_TRY_ASSIGN(tensors.x, to.channels_last(node.inputs[0]));
   }
-  const bool tf32 = rounds_to_tf32(to.options().tf32, params.pixels);
+  const bool tf32 = rounds_to_tf32(type, to.options().tf32, params.pixels);
   TENON_TRY_ASSIGN(tensors.w, to.packed_constant(node.inputs[1],
                                                  format("phases {}x{} {}{}", params.kernel_h, params.kernel_w,
                                                         params.in_c, tf32 ? " tf32" : ""),

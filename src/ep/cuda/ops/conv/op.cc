@@ -11,6 +11,7 @@
 #include "ep/cuda/compute/algorithm_cache.h"
 #include "ep/cuda/compute/kernel_library.h"
 #include "ep/cuda/compute/tuning.h"
+#include "ep/cuda/lap.h"
 
 namespace tenon::cuda {
 
@@ -197,7 +198,7 @@ SplitProblem ConvOp::split_problem() const {
 }
 
 bool ConvOp::exact(const PrepareContext& context) const {
-  return type_ == DataType::kFloat && !rounds_to_tf32(context.tf32, params_.pixels);
+  return type_ == DataType::kFloat && !rounds_to_tf32(type_, context.tf32, params_.pixels);
 }
 
 Result<ConvOp::Choice> ConvOp::tile_choice(const PrepareContext& context, size_t index, unsigned splits) const {
@@ -304,12 +305,8 @@ Result<std::vector<ConvOp::Choice>> ConvOp::choices(const PrepareContext& contex
     choices.push_back(std::move(choice));
   }
   if (product_ != nullptr && product_->find_algorithms().ok()) {
-    TENON_TRY_ASSIGN(const CUfunction activate, activate_function(context));
     for (size_t i = 0; i < product_->algorithms(); ++i) {
-      Choice choice{.text = "blas " + product_->algorithm_text(i),
-                    .blas = true,
-                    .activate = activate,
-                    .algorithm = product_->algorithm(i)};
+      TENON_TRY_ASSIGN(Choice choice, blas_choice(context, i));
       if (keeps_nan(context, choice)) choices.push_back(std::move(choice));
     }
   }
@@ -398,9 +395,11 @@ Status ConvOp::prepare(const PrepareContext& context) {
   }
   TENON_TRY_ASSIGN(std::vector<Choice> few, borrowed(context, known.near));
   if (!few.empty()) {
+    const bool compared = known.far && !context.no_time();
+    if (compared) TENON_TRY(add_likely(context, few));
     if (Result<Choice> choice = fastest_of_few(context, std::move(few)); choice.ok()) {
       choice_ = *std::move(choice);
-      context.keep(*this, choice_.text, true);
+      context.borrow(*this, choice_.text, compared);
       return Status();
     }
   }
@@ -414,10 +413,10 @@ Status ConvOp::prepare(const PrepareContext& context) {
   } else {
     bool hasty = false;
     TENON_TRY_ASSIGN(choice_, fastest(context, std::move(all), hasty));
-    context.keep(*this, choice_.text, false, hasty);
+    context.keep(*this, choice_.text, hasty);
     return Status();
   }
-  context.keep(*this, choice_.text, false);
+  context.keep(*this, choice_.text);
   return Status();
 }
 
@@ -433,15 +432,49 @@ Result<std::vector<ConvOp::Choice>> ConvOp::borrowed(const PrepareContext& conte
   return all;
 }
 
+Status ConvOp::add_likely(const PrepareContext& context, std::vector<Choice>& few) {
+  constexpr size_t kTilesOfModel = 3;
+  const auto add = [&](Choice choice) {
+    if (std::none_of(few.begin(), few.end(), [&](const Choice& known) { return known.text == choice.text; }))
+      few.push_back(std::move(choice));
+  };
+  describe_split(context);
+  if (split_ != nullptr && split_->find_algorithms().ok()) add(split_choice(0));
+  // With TF32, f16 parts are there for the precision.
+  if (context.tf32 && split_ != nullptr) return Status();
+  const std::vector<std::pair<size_t, unsigned>> tiles = likely_tiles(context, kFarFromBest);
+  for (size_t i = 0; i < std::min(kTilesOfModel, tiles.size()); ++i) {
+    TENON_TRY_ASSIGN(Choice choice, tile_choice(context, tiles[i].first, tiles[i].second));
+    add(std::move(choice));
+  }
+  // At the end: a kernel that the library has not loaded yet takes it ten milliseconds.
+  describe_product(context);
+  if (product_ == nullptr || !product_->find_algorithms().ok()) return Status();
+  TENON_TRY_ASSIGN(Choice choice, blas_choice(context, 0));
+  if (keeps_nan(context, choice)) add(std::move(choice));
+  return Status();
+}
+
+Result<ConvOp::Choice> ConvOp::blas_choice(const PrepareContext& context, size_t index) const {
+  TENON_TRY_ASSIGN(const CUfunction activate, activate_function(context));
+  return Choice{.text = "blas " + product_->algorithm_text(index),
+                .blas = true,
+                .activate = activate,
+                .algorithm = product_->algorithm(index)};
+}
+
 Result<ConvOp::Choice> ConvOp::fastest_of_few(const PrepareContext& context, std::vector<Choice> few) const {
   if (few.size() == 1) return std::move(few.front());
+  Lap lap;
   double best = 0;
   Choice fastest;
   Status failed;
   for (Choice& choice : few) {
+    if (!fastest.text.empty() && context.no_time()) break;
     Result<double> time = estimate_ns(*context.device, context.stream, [&](CUstream stream) {
       return queue_choice(choice, *context.device, stream, context.addresses);
     });
+    if (context.budget != nullptr) context.budget->add(lap.ms());
     if (!time.ok()) {
       failed = std::move(time).status();  // an algorithm that does not run here is only no choice
       continue;

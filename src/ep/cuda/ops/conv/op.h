@@ -20,7 +20,9 @@ namespace tenon::cuda {
 
 // Products of so few rows take as long as reading their weights: they are exact with TF32 too.
 inline constexpr int32_t kRowsThatCostNothing = 32;
-constexpr bool rounds_to_tf32(bool tf32, int64_t rows) { return tf32 && rows > kRowsThatCostNothing; }
+constexpr bool rounds_to_tf32(DataType type, bool tf32, int64_t rows) {
+  return type == DataType::kFloat && tf32 && rows > kRowsThatCostNothing;
+}
 
 // Whether a convolution multiplies single pixels with a matrix.
 bool is_product(const ConvParams& params);
@@ -107,6 +109,9 @@ class ConvOp final : public DeviceOp {
   Result<Choice> plain_choice(const PrepareContext& context) const;
   Result<std::vector<Choice>> borrowed(const PrepareContext& context, const std::vector<std::string>& texts);
   Result<Choice> fastest(const PrepareContext& context, std::vector<Choice> all, bool& hasty) const;
+  // Adds what is likely to be fast: tiles by the model of their time, and the library's own first.
+  Status add_likely(const PrepareContext& context, std::vector<Choice>& few);
+  Result<Choice> blas_choice(const PrepareContext& context, size_t index) const;
   Result<Choice> fastest_of_few(const PrepareContext& context, std::vector<Choice> few) const;
   Result<std::optional<Choice>> remembered(const PrepareContext& context, const std::string& text);
   Status queue_split(const Choice& choice, const CudaDevice& device, CUstream stream, const Addresses& addresses) const;

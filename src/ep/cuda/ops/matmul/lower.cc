@@ -183,7 +183,7 @@ Status lower_with_weights(Lowering& to, const Node& node, const Product& product
   params.scale = product.alpha;
   ConvTensors tensors;
   TENON_TRY_ASSIGN(tensors.x, to.plain(product.a));
-  const bool transposed = product.trans_b, round = rounds_to_tf32(to.options().tf32, params.pixels);
+  const bool transposed = product.trans_b, round = rounds_to_tf32(type, to.options().tf32, params.pixels);
   const std::string_view order = transposed ? "rows" : "columns";
   TENON_TRY_ASSIGN(tensors.w, matrix_of_weights(to, product.b, type, transposed, round));
   if (const SplitProblem split = choose_split(type, to.options().tf32, to.options().workspace_bytes, params);
@@ -369,7 +369,7 @@ Status lower_shared_rows(Lowering& to, const SharedRows& shared) {
   params.pixels = static_cast<int32_t>(first.a_batch.element_count() * first.m);
   ConvTensors tensors;
   TENON_TRY_ASSIGN(tensors.x, to.plain(first.a));
-  const bool round = rounds_to_tf32(to.options().tf32, params.pixels);
+  const bool round = rounds_to_tf32(type, to.options().tf32, params.pixels);
   std::vector<bool> transposed;
   transposed.reserve(shared.products.size());
   for (const Product& product : shared.products) transposed.push_back(product.trans_b);

@@ -17,20 +17,28 @@ Result<ChosenAlgorithm> choose_algorithm(
   if (known.choice)
     if (const Result<cublasLtMatmulAlgo_t> algorithm = product.remembered(*known.choice); algorithm.ok())
       return ChosenAlgorithm{*algorithm, *known.choice};
-  if (context.measure) {
+  if (context.measure && !known.near.empty()) {
+    std::vector<ChosenAlgorithm> few;
+    const auto add = [&](const std::string& text) {
+      const Result<cublasLtMatmulAlgo_t> algorithm = product.remembered(text);
+      if (algorithm.ok()) few.push_back({*algorithm, text});
+    };
+    for (const std::string& text : known.near) add(text);
+    // Far from what was measured the library's first guess competes.
+    const bool compared = known.far && !context.no_time() && product.find_algorithms().ok();
+    if (compared) add(product.algorithm_text(0));
     double best = 0;
     ChosenAlgorithm fastest;
-    for (const std::string& text : known.near) {
-      const Result<cublasLtMatmulAlgo_t> algorithm = product.remembered(text);
-      if (!algorithm.ok()) continue;
+    for (const ChosenAlgorithm& one : few) {
+      if (best != 0 && context.no_time()) break;
       const Result<double> time =
-          estimate_ns(*context.device, context.stream, [&](CUstream stream) { return queue(*algorithm, stream); });
+          estimate_ns(*context.device, context.stream, [&](CUstream stream) { return queue(one.algorithm, stream); });
       if (!time.ok() || (best != 0 && *time >= best * kClearlyFaster)) continue;
       best = *time;
-      fastest = {*algorithm, text};
+      fastest = one;
     }
     if (best != 0) {
-      context.keep(op, fastest.text, true);
+      context.borrow(op, fastest.text, compared);
       return fastest;
     }
   }
@@ -42,7 +50,7 @@ Result<ChosenAlgorithm> choose_algorithm(
                    [&](size_t i, CUstream stream) { return queue(product.algorithm(i), stream); });
   if (!found.ok()) return at(0);
   ChosenAlgorithm fastest = at(found->index);
-  context.keep(op, fastest.text, false, found->hasty);
+  context.keep(op, fastest.text, found->hasty);
   return fastest;
 }
 

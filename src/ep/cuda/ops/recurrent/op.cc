@@ -144,7 +144,7 @@ Status RecurrentOp::prepare(const PrepareContext& context) {
   if (known.choice && use(context, *known.choice).ok()) return Status();
   // How many blocks are best hardly depends on the steps.
   if (context.measure && !known.near.empty() && use(context, known.near.front()).ok()) {
-    context.keep(*this, choice_.text, true);
+    context.borrow(*this, choice_.text);
     return Status();
   }
   std::vector<Choice> usable;
@@ -165,7 +165,7 @@ Status RecurrentOp::prepare(const PrepareContext& context) {
       [&](size_t i, CUstream stream) { return queue_choice(usable[i], *context.device, stream, context.addresses); });
   if (!found.ok() || usable.empty()) return unsupported("{} runs in none of its ways.", label());
   choice_ = usable[found->index];
-  context.keep(*this, choice_.text, false, found->hasty);
+  context.keep(*this, choice_.text, found->hasty);
   return Status();
 }
 
