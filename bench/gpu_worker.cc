@@ -204,6 +204,7 @@ class Session {
       values.push_back(device_id.c_str());
     }
     std::vector<std::string> own;
+    own.reserve(arguments_.options.size());
     for (const auto& [key, value] : arguments_.options) own.push_back(with_place(value));
     for (size_t i = 0; i < own.size(); ++i) {
       keys.push_back(arguments_.options[i].first.c_str());
@@ -586,6 +587,7 @@ class Worker {
   static void rate(double seconds, const std::vector<Session*>& sessions) {
     std::vector<double> rates(sessions.size());
     std::vector<std::thread> threads;
+    threads.reserve(sessions.size());
     std::atomic<size_t> ready{0};
     for (size_t i = 0; i < sessions.size(); ++i)
       threads.emplace_back([&, i] {

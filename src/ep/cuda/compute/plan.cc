@@ -110,7 +110,7 @@ Status ComputePlan::prepare(bool varies) {
   for (const auto& [of_problem, op] : ops) {
     if (prepare.compiled == nullptr && op->work() == 0) {
       choices_ms = lap.ms();
-      TENON_TRY_ASSIGN(compiled_, context_->kernel_cache().finish(std::move(kernels)));
+      TENON_TRY_ASSIGN(compiled_, context_->kernel_cache().finish(std::exchange(kernels, {})));
       prepare.compiled = &compiled_;
     }
     Lap one;
