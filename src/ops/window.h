@@ -2,6 +2,7 @@
 // auto_pad and ceil_mode (ONNX opset 1 and later) are read here and nowhere else.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -20,6 +21,12 @@ struct WindowAxis {
 
   // Elements from the first tap to the last.
   int64_t reach() const { return (kernel - 1) * dilation + 1; }
+  // Taps of an output by which an average that counts padding is divided: elements and padding, of which windows that
+  // reach beyond them (ceil_mode) have fewer. Of a kernel larger than both, which ONNX Runtime cuts, all.
+  int64_t padded_taps(int64_t output) const {
+    const int64_t padded = in + pad_begin + pad_end, room = padded - output * stride;
+    return reach() > padded ? kernel : std::min(kernel, (room + dilation - 1) / dilation);
+  }
 };
 
 enum class AutoPad : uint8_t { kNotSet, kValid, kSameUpper, kSameLower };

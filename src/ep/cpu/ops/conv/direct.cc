@@ -145,7 +145,8 @@ Result<std::unique_ptr<Kernel>> DirectConv::create(const KernelNode& node) {
 bool DirectConv::goes_by_taps() const {
   const WindowAxis &h = shape_.h, &w = shape_.w;
   const bool gaps = (h.kernel > 1 && h.dilation > 1) || (w.kernel > 1 && w.dilation > 1);
-  if (!gaps || plain_input_ || !is_point(shape_.d) || h.in == 1 || w.in == 1) return false;
+  const bool flat = is_point(shape_.d) && shape_.d.out == 1;
+  if (!gaps || plain_input_ || !flat || h.in == 1 || w.in == 1) return false;
   const OutputRange inner = interior_of(w);
   return inner.end - inner.begin < w.out - w.out / 4;
 }

@@ -31,10 +31,10 @@ class WindowPool final : public Kernel {
     if (maximum_) return;
     columns_.assign(w.out * 8 + kPoolSlack, 1.0f);
     for (int64_t i = 0; i < w.out * 8; ++i)
-      columns_[i] = static_cast<float>(count_pads ? padded_taps(w, i / 8) : taps_of(w, i / 8).count);
+      columns_[i] = static_cast<float>(count_pads ? w.padded_taps(i / 8) : taps_of(w, i / 8).count);
     by_row_.assign(h.out, 1.0f);
     for (int64_t row = 0; row < h.out; ++row)
-      by_row_[row] = static_cast<float>(count_pads ? padded_taps(h, row) : taps_of(h, row).count);
+      by_row_[row] = static_cast<float>(count_pads ? h.padded_taps(row) : taps_of(h, row).count);
   }
 
   Status run(KernelContext& context) const override {
@@ -64,12 +64,6 @@ class WindowPool final : public Kernel {
   std::string_view name() const override { return maximum_ ? "max_pool" : "average_pool"; }
 
  private:
-  // Taps of output `out` that are inputs or pads: windows that reach beyond the pads (ceil_mode) have fewer.
-  static int64_t padded_taps(const WindowAxis& axis, int64_t out) {
-    const int64_t room = axis.in + axis.pad_end - (out * axis.stride - axis.pad_begin);
-    return std::clamp<int64_t>((room + axis.dilation - 1) / axis.dilation, 1, axis.kernel);
-  }
-
   void run_rows(const float* x, float* y, int64_t begin, int64_t end) const {
     const WindowAxis &h = shape_.h, &w = shape_.w;
     WindowRun run;
@@ -89,7 +83,7 @@ class WindowPool final : public Kernel {
         window_table().maximum(run);
       } else {
         const int64_t count =
-            count_pads_ ? padded_taps(h, span.row) * padded_taps(w, span.col) : span.rows.count * span.cols.count;
+            count_pads_ ? h.padded_taps(span.row) * w.padded_taps(span.col) : span.rows.count * span.cols.count;
         run.scale = 1.0f / static_cast<float>(count);
         window_table().average(run);
       }

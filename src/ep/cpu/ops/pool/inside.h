@@ -31,10 +31,4 @@ inline std::vector<std::vector<Inside>> insides_of(const Window& window) {
   return insides;
 }
 
-// Taps of output `out` that are elements or padding: windows that reach beyond the padding (ceil_mode) have fewer.
-inline int64_t padded_taps(const WindowAxis& axis, int64_t out) {
-  const int64_t room = axis.in + axis.pad_end - (out * axis.stride - axis.pad_begin);
-  return std::min(axis.kernel, (room + axis.dilation - 1) / axis.dilation);
-}
-
 }  // namespace tenon::cpu::nn

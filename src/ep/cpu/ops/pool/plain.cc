@@ -114,7 +114,7 @@ class PlainPool final : public Kernel {
 
   void make_divisors() {
     const auto divisor = [this](size_t d, int64_t out) {
-      return static_cast<float>(pool_.count_include_pad ? padded_taps(axes_[d], out) : inside_[d][out].count());
+      return static_cast<float>(pool_.count_include_pad ? axes_[d].padded_taps(out) : inside_[d][out].count());
     };
     for (int64_t out = 0; out < row_.out; ++out) divisors_.push_back(divisor(outer_, out));
     row_divisors_ = {1};
@@ -411,7 +411,7 @@ Status match_byte_pool(const KernelNode& node) {
   TENON_INVALID_IF(desc.output != output_spec(node, 0).shape, "The output has shape {} instead of {}.",
                    output_spec(node, 0).shape.to_string(), desc.output.to_string());
   for (const WindowAxis& axis : desc.pool.window.axes)
-    TENON_UNSUPPORTED_IF(desc.pool.count_include_pad && axis.out > 0 && padded_taps(axis, axis.out - 1) != axis.kernel,
+    TENON_UNSUPPORTED_IF(desc.pool.count_include_pad && axis.out > 0 && axis.padded_taps(axis.out - 1) != axis.kernel,
                          "Windows reach beyond the padding.");
   return match_windows(desc.pool, desc.output);
 }

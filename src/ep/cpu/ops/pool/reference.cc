@@ -12,14 +12,9 @@ using Kind = PoolDesc::Kind;
 // Rows [begin, end) of all planes: a row is the output along the last spatial axis.
 using Loop = void (*)(const PoolDesc& pool, const void* x, void* y, int64_t* indices, int64_t begin, int64_t end);
 
-// How many positions of the window at `at` lie inside the padded input; those past it exist by ceil_mode only.
 int64_t padded_positions(const Window& window, const Strides& at) {
   int64_t count = 1;
-  for (size_t d = 0; d < window.axes.size(); ++d) {
-    const WindowAxis& axis = window.axes[d];
-    const int64_t room = axis.in + axis.pad_begin + axis.pad_end - at[d] * axis.stride;
-    count *= std::min(axis.kernel, (room + axis.dilation - 1) / axis.dilation);
-  }
+  for (size_t d = 0; d < window.axes.size(); ++d) count *= window.axes[d].padded_taps(at[d]);
   return count;
 }
 

@@ -40,7 +40,7 @@ class SmallPool final : public Kernel {
           for (int64_t k = 0; k < inside.count(); ++k)
             next.push_back(static_cast<int32_t>(place * axes[d].in + inside.begin + k * axes[d].dilation));
         places = std::move(next);
-        divisor *= pool.count_include_pad ? padded_taps(axes[d], at[d]) : inside.count();
+        divisor *= pool.count_include_pad ? axes[d].padded_taps(at[d]) : inside.count();
       }
       taps_.insert(taps_.end(), places.begin(), places.end());
       ends_.push_back(static_cast<int32_t>(taps_.size()));
