@@ -49,6 +49,9 @@ Status lower_pool(Lowering& to, const Node& node) {
   const DataType type = to.type_of(node.inputs[0]);
   const Shape x = to.value(node.inputs[0]).shape(), y = to.value(node.outputs[0]).shape();
   TENON_TRY_ASSIGN(const PoolDesc pool, read_pool(node, x));
+  for (const WindowAxis& axis : pool.window.axes)
+    TENON_UNSUPPORTED_IF(pool.count_include_pad && axis.reach() > axis.in + axis.pad_begin + axis.pad_end,
+                         "{} counts padding in a window larger than its input.", to.label(node));
   const bool indices = node.outputs.size() > 1 && node.outputs[1] != kNoValue;
   if (!is_kernel_float(type) || pool.spatial() > 2 || indices || pool.kind == PoolDesc::Kind::kLp)
     return pool.global ? lower_reduction(to, node) : lower_general_pool(to, node, pool);
