@@ -278,7 +278,7 @@ CUresult CUDAAPI event_synchronize(CUevent event) {
 
 CUresult CUDAAPI context_synchronize() {
   TENON_FAKE_CONTEXT("cuCtxSynchronize");
-  std::vector<std::shared_ptr<FakeStream>> all;
+  std::vector<std::shared_ptr<FakeStream>> all{find_stream(nullptr)};  // the default one is none of those below
   {
     const std::lock_guard lock(state().mutex);
     for (const auto& [key, stream] : state().streams)
