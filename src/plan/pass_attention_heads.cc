@@ -222,7 +222,10 @@ Status pass_attention_heads(Graph& graph, const PassOptions&) {
     const bool is_bare = pattern->mask == kNoValue && pattern->factor == kNoValue && !pattern->y_turned;
     if (is_bare && sizes->queries * sizes->keys < kFewScores) continue;
     std::optional<Shape> mask, factor;
-    if (pattern->mask != kNoValue && !(mask = folded_shape(rewriter, pattern->mask, *sizes))) continue;
+    if (pattern->mask != kNoValue) {
+      mask = folded_shape(rewriter, pattern->mask, *sizes);
+      if (!mask) continue;
+    }
     if (pattern->factor != kNoValue) {
       factor = folded_shape(rewriter, pattern->factor, *sizes);
       if (!factor || (*factor)[2] != 1 || (*factor)[3] != 1) continue;

@@ -54,6 +54,7 @@ struct Settings {
 // front of `order` is a heap of the candidates: each that leaves it frees a place at the end.
 int64_t choose(const Settings& settings, const float* scores, const Boxes& boxes, const Boxes& kept, int32_t* order) {
   const int64_t count = settings.desc.boxes;
+  if (count == 0 || scores == nullptr) return 0;
   int64_t candidates = 0;
   for (int64_t i = 0; i < count; ++i) {
     if (settings.least_score == nullptr || scores[i] > *settings.least_score)
