@@ -57,7 +57,7 @@ struct CoreSession {
   IdleObjects<RunBinding> idle;
 };
 
-// What the model is loaded again with: bits.
+// Options that the model is loaded again with: bits.
 enum OtherCore : uint8_t { kMainCore = 0, kInitializersAsInputs = 1, kScalarsOfAnyShape = 2 };
 
 // For a holder that gives it to one thread at a time.

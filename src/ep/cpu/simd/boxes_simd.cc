@@ -9,7 +9,7 @@ namespace {
 using D = hn::CappedTag<float, 16>;
 using V = hn::Vec<D>;
 
-// What a box shares with others: their sides are not above 0 where they lie apart.
+// The rectangles that a box shares with others: their sides are not above 0 where they lie apart.
 struct Shared {
   V width, height;
 

@@ -337,7 +337,7 @@ Result<CompiledKernels> KernelCache::finish(Pending pending) {
     const bool compiled = group.ahead == nullptr && group.kept.empty();
     if (!names.empty()) loaded = load(group.kernels, code, names);
     if (!loaded.ok()) {
-      // What was kept or made ahead and does not load is compiled anew.
+      // Code that was kept or made ahead and does not load is compiled anew.
       if (!compiled) group.image = compile_anew(group.kernels);
       TENON_TRY_ASSIGN(const NvrtcImage image, std::move(group.image));
       TENON_TRY_ASSIGN(loaded, load(group.kernels, image.code, image.instance_names));

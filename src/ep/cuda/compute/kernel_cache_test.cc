@@ -131,7 +131,7 @@ TEST_F(KernelCacheTest, TheOldestFilesGo) {
               has_status(StatusCode::kNotFound));
 }
 
-// What is compiled ahead needs no context, and is loaded by the plan that wants it.
+// A kernel that is compiled ahead needs no context, and the plan that wants it loads it.
 TEST_F(KernelCacheTest, AKernelThatIsCompiledAheadIsThereForAPlan) {
   KernelCache cache(setting(true, false));
   const std::vector<KernelCode> kernels = {kernel("a"), kernel("b")};

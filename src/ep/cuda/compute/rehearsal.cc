@@ -77,7 +77,7 @@ std::vector<std::vector<Shape>> other_sizes(const Graph& graph, std::span<const 
     const int64_t step = step_of(size), half = size / 2;
     return half > step ? half / step * step : half;
   };
-  // What is one, such as a batch, most often stays so: these change all others at once.
+  // A size of one, such as a batch, most often stays so: these change all others at once.
   const auto change = [&](Change to) {
     Sizes sizes = now;
     for (int64_t& size : sizes) size = size > 1 ? to(size) : size;

@@ -172,7 +172,7 @@ TEST(Rehearsal, AllThreadsWorkWhenThereIsAHurry) {
   EXPECT_EQ(most, 3);
 }
 
-// What shapes of a model change in its kernels: vectors, joined axes, one row.
+// The shapes of a model change its kernels: vectors, joined axes, one row.
 TEST(Rehearsal, ARegionWantsNoOtherKernelsForSizesToCome) {
   plan_testing::GraphBuilder builder;
   const ValueId x = builder.input("x", {named("batch"), named("length"), number(24)}, DataType::kFloat);

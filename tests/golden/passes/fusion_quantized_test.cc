@@ -1,0 +1,213 @@
+// The patterns of quantised models that passes rewrite: the operators that are left, and that the results stay the same.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "graph_maker.h"
+#include "interpreter.h"
+#include "ops/shape_inference.h"
+
+namespace tenon {
+namespace {
+
+// Bytes of x, and the numbers that they stand for.
+ValueId rounded(GraphMaker& m, ValueId x, float step) {
+  const ValueId scale = m.number(step);
+  return m.node("DequantizeLinear", {m.node("QuantizeLinear", {x, scale}), scale});
+}
+
+// The operators that are left after the load passes and, with 2 for each symbol, the plan passes. The outputs have to
+// be what they were.
+std::vector<std::string> operators_left(GraphMaker& m, double tolerance = 2e-5) {
+  Graph graph = m.graph();
+  EXPECT_TRUE(infer_shapes(graph).ok());
+  const std::vector<ConstantRef> inputs = make_inputs(graph, 2);
+  const Result<std::vector<ConstantRef>> before = interpret(graph, inputs);
+  EXPECT_TRUE(before.ok()) << before.status().message();
+  EXPECT_TRUE(run_named(graph, PassPhase::kLoad, {}).ok());
+  Graph planned = with_shapes(graph, inputs);
+  EXPECT_TRUE(run_named(planned, PassPhase::kPlan, {}).ok());
+  const Result<std::vector<ConstantRef>> after = interpret(planned, inputs);
+  EXPECT_TRUE(after.ok()) << after.status().message();
+  if (before.ok() && after.ok()) {
+    for (size_t i = 0; i < before->size(); ++i)
+      EXPECT_LT(relative_difference(*(*before)[i], *(*after)[i]), tolerance) << planned.to_text();
+  }
+  std::vector<std::string> left;
+  for (const Node& node : planned.nodes) left.push_back(node.op_type);
+  return left;
+}
+
+TEST(Fusion, AProductOfBytesTakesBothStepsBiasActivationAndResidual) {
+  GraphMaker m(21);
+  const ValueId x = m.input("x", {"N", "6"}), skip = m.input("skip", {"N", "5"});
+  ValueId y = m.node("MatMul", {rounded(m, x, 0.02f), rounded(m, m.weights("w", {6, 5}), 0.01f)});
+  y = rounded(m, m.node("Add", {y, m.weights("b", {5})}), 0.03f);
+  y = m.node("Relu", {m.node("Add", {y, m.weights("b2", {5})})});
+  m.output(m.node("Add", {y, skip}));
+  EXPECT_THAT(operators_left(m), testing::ElementsAre("QuantizeLinear", "QuantizedMatMul"));
+}
+
+TEST(Fusion, AConvolutionOfBytesTakesATable) {
+  GraphMaker m(21);
+  const ValueId x = m.input("x", {"N", "3", "7"});
+  ValueId y = m.node("Conv", {rounded(m, x, 0.02f), rounded(m, m.weights("w", {4, 3, 3}), 0.01f), m.weights("b", {4})});
+  y = m.node("Sigmoid", {rounded(m, y, 0.03f)});
+  m.output(m.node("QuantizeLinear", {y, m.number(0.01f)}));
+  EXPECT_THAT(operators_left(m), testing::ElementsAre("QuantizeLinear", "QuantizedConv"));
+}
+
+TEST(Fusion, BytesMoveInPlaceOfNumbers) {
+  GraphMaker m(21);
+  ValueId y = rounded(m, m.input("x", {"N", "4", "6"}), 0.02f);
+  y = m.node("Transpose", {m.node("Reshape", {y, m.ints({0, 0, 2, 3})})});
+  m.set("perm", {0, 2, 1, 3});
+  y = m.node("Mul", {y, m.number(0.5f)});
+  m.output(m.node("QuantizeLinear", {y, m.number(0.02f)}));
+  EXPECT_THAT(operators_left(m), testing::ElementsAre("QuantizeLinear", "Reshape", "Transpose", "LookupBytes"));
+}
+
+TEST(Fusion, IntegerProductsTakeTheirScale) {
+  GraphMaker m(21);
+  const ValueId x = m.input("x", {"N", "6"}), step = m.number(0.01f);
+  m.node("DynamicQuantizeLinear", {x}, 3);
+  const ValueId bytes = m.output_of_last(0), scale = m.output_of_last(1), zero = m.output_of_last(2);
+  const ValueId w = m.node("QuantizeLinear", {m.weights("w", {6, 5}), step});
+  ValueId y = m.node("Cast", {m.node("MatMulInteger", {bytes, w, zero})});
+  m.set("to", int64_t{1});
+  y = m.node("Mul", {y, m.node("Mul", {scale, step})});
+  m.output(m.node("Relu", {m.node("Add", {y, m.weights("b", {5})})}));
+  EXPECT_THAT(operators_left(m), testing::ElementsAre("DynamicQuantizeLinear", "Mul", "QuantizedMatMul"));
+}
+
+TEST(Fusion, ADepthwiseConvolutionBetweenBytesIsOneOfBytes) {
+  GraphMaker m(21);
+  const ValueId x = m.input("x", {"N", "3", "7"});
+  const ValueId y = m.node("Conv", {rounded(m, x, 0.02f), rounded(m, m.weights("w", {3, 1, 3}), 0.01f)});
+  m.set("group", int64_t{3});
+  ValueId z = m.node("Sigmoid", {rounded(m, m.node("Relu", {y}), 0.01f)});
+  m.output(m.node("QuantizeLinear", {z, m.number(0.01f)}));
+  EXPECT_THAT(operators_left(m), testing::ElementsAre("QuantizeLinear", "QuantizedConv"));
+}
+
+// It would be a product with one row.
+TEST(Fusion, ADepthwiseConvolutionStaysOneOfNumbers) {
+  GraphMaker m(21);
+  const ValueId x = m.input("x", {"N", "3", "7"});
+  m.output(m.node("Conv", {rounded(m, x, 0.02f), rounded(m, m.weights("w", {3, 1, 3}), 0.01f)}));
+  m.set("group", int64_t{3});
+  EXPECT_THAT(operators_left(m), testing::ElementsAre("QuantizeLinear", "DequantizeLinear", "Conv"));
+}
+
+TEST(Fusion, ASoftmaxBetweenBytesIsOneStep) {
+  GraphMaker m(21);
+  const ValueId y = m.node("Softmax", {rounded(m, m.input("x", {"N", "40"}), 0.02f)});
+  m.output(m.node("QuantizeLinear", {y, m.number(0.004f)}));
+  EXPECT_THAT(operators_left(m), testing::ElementsAre("QuantizeLinear", "QuantizedSoftmax"));
+}
+
+// Dequantising the whole table for a few of its rows would take most of a small model's time.
+TEST(Fusion, RowsOfATableAreDequantisedBehindTheirGather) {
+  GraphMaker m(21);
+  const ValueId indices = m.input("indices", {"N", "3"}, DataType::kInt64);
+  m.output(m.node("Neg", {m.node("Gather", {rounded(m, m.weights("table", {9, 4}), 0.01f), indices})}));
+  EXPECT_THAT(operators_left(m), testing::ElementsAre("Gather", "DequantizeLinear", "Neg"));
+}
+
+TEST(Fusion, SumsAndProductsBetweenBytesAreOneStep) {
+  GraphMaker m(21);
+  const ValueId x = m.input("x", {"N", "6"}), y = m.input("y", {"N", "6"});
+  const ValueId sum = rounded(m, m.node("Add", {rounded(m, x, 0.02f), rounded(m, y, 0.01f)}), 0.03f);
+  const ValueId product = m.node("Mul", {rounded(m, m.weights("w", {2, 6}), 0.01f), sum});
+  m.output(m.node("QuantizeLinear", {product, m.number(0.01f)}));
+  EXPECT_THAT(operators_left(m), testing::ElementsAre("QuantizeLinear", "QuantizeLinear", "QLinearAdd", "QLinearMul"));
+}
+
+// GELU with a step between all its operators.
+TEST(Fusion, FunctionsOfOneNumberThatMeetAreOneTable) {
+  GraphMaker m(21);
+  const ValueId x = rounded(m, m.input("x", {"N", "6"}), 0.02f);
+  ValueId y = rounded(m, m.node("Erf", {rounded(m, m.node("Div", {x, m.number(1.414214f)}), 0.015f)}), 0.008f);
+  y = rounded(m, m.node("Mul", {x, rounded(m, m.node("Add", {y, m.number(1)}), 0.016f)}), 0.03f);
+  m.output(m.node("QuantizeLinear", {m.node("Mul", {y, m.number(0.5f)}), m.number(0.015f)}));
+  EXPECT_THAT(operators_left(m), testing::ElementsAre("QuantizeLinear", "LookupBytes"));
+}
+
+TEST(Fusion, BytesOfTwoSourcesThatMeetAreNoTable) {
+  GraphMaker m(21);
+  const ValueId x = rounded(m, m.input("x", {"N", "6"}), 0.02f), y = rounded(m, m.input("y", {"N", "6"}), 0.02f);
+  m.output(m.node("QuantizeLinear", {m.node("Sub", {x, m.node("Abs", {y})}), m.number(0.03f)}));
+  EXPECT_THAT(operators_left(m), testing::ElementsAre("QuantizeLinear", "DequantizeLinear", "QuantizeLinear",
+                                                      "DequantizeLinear", "Abs", "Sub", "QuantizeLinear"));
+}
+
+// Quantizers repeat the step of a value behind each operator that only moves its elements.
+TEST(Fusion, BytesThatKeepTheirStepKeepTheirPlace) {
+  GraphMaker m(21);
+  const ValueId x = rounded(m, m.input("x", {"N", "4"}), 0.02f);
+  m.output(m.node("Sigmoid", {rounded(m, m.node("Transpose", {rounded(m, x, 0.02f)}), 0.02f)}));
+  EXPECT_THAT(operators_left(m), testing::ElementsAre("QuantizeLinear", "Transpose", "DequantizeLinear", "Activation"));
+}
+
+TEST(Fusion, DequantisedNumbersNeedNoGuardAgainstNaN) {
+  GraphMaker m(21);
+  const ValueId x = rounded(m, m.node("Softmax", {rounded(m, m.input("x", {"N", "40"}), 0.02f)}), 0.004f);
+  const ValueId y = m.node("Where", {m.node("IsNaN", {x}), m.number(0), x});
+  m.output(m.node("QuantizeLinear", {y, m.number(0.004f)}));
+  EXPECT_THAT(operators_left(m), testing::ElementsAre("QuantizeLinear", "QuantizedSoftmax"));
+}
+
+// Weights [depth, columns] of 4 bits, or the transposed ones behind a Transpose.
+ValueId weights_of_blocks(GraphMaker& m, bool transposed, DataType type, bool zeros) {
+  constexpr int64_t kDepth = 40, kColumns = 6, kBlocks = 3;
+  const auto codes = [&](const char* name, int64_t lines) {
+    std::byte* data = nullptr;
+    const Shape shape = transposed ? Shape{kColumns, lines} : Shape{lines, kColumns};
+    const ConstantRef constant = make_constant(type, shape, &data).value();
+    for (size_t i = 0; i < constant->size_bytes; ++i) data[i] = static_cast<std::byte>(i * 73 + 5);
+    return m.graph().add_constant(name, constant);
+  };
+  std::vector<ValueId> inputs = {codes("codes", kDepth),
+                                 m.weights("scales", transposed ? Shape{kColumns, kBlocks} : Shape{kBlocks, kColumns})};
+  if (zeros) inputs.push_back(codes("zeros", kBlocks));
+  const ValueId w = m.node("DequantizeLinear", inputs);
+  m.set("axis", int64_t{transposed ? 1 : 0}).set("block_size", int64_t{16});
+  return transposed ? m.node("Transpose", {w}) : w;
+}
+
+// As float32 numbers they would take eight times the memory, or be made anew in each run. Blocks of the rounded input
+// are a 127th of its largest number fine.
+TEST(Fusion, WeightsOfFourBitsStayBlocks) {
+  for (bool transposed : {false, true}) {
+    for (DataType type : {DataType::kInt4, DataType::kUint4}) {
+      for (bool zeros : {false, true}) {
+        GraphMaker m(21);
+        const ValueId x = m.input("x", {"N", "40"});
+        m.output(m.node("MatMul", {x, weights_of_blocks(m, transposed, type, zeros)}));
+        EXPECT_THAT(operators_left(m, 0.01), testing::ElementsAre("MatMulNBits"));
+      }
+    }
+  }
+}
+
+TEST(Fusion, RowsOfFourBitsAreDequantisedBehindTheirGather) {
+  // Along the axis of its blocks, a table is one of float32.
+  for (bool along : {false, true}) {
+    GraphMaker m(21);
+    const ValueId indices = m.input("indices", {"N"}, DataType::kInt64);
+    const ValueId table = weights_of_blocks(m, false, DataType::kUint4, true);
+    m.output(m.node("Gather", {table, m.node("Min", {indices, m.ints({2})})}));
+    m.set("axis", int64_t{along ? 0 : -1});
+    EXPECT_THAT(operators_left(m), testing::ElementsAre("Min", along ? "Gather" : "GatherBlockQuantized"));
+  }
+}
+
+// A float32 product reads weights that were bytes.
+TEST(Fusion, WeightsOfOtherProductsAreDequantisedOnce) {
+  GraphMaker m(21);
+  const ValueId x = m.input("x", {"N", "6"});
+  m.output(m.node("MatMul", {x, rounded(m, m.weights("w", {6, 5}), 0.01f)}));
+  EXPECT_THAT(operators_left(m), testing::ElementsAre("MatMul"));
+}
+
+}  // namespace
+}  // namespace tenon
