@@ -1,4 +1,5 @@
-// The patterns of quantised models that passes rewrite: the operators that are left, and that the results stay the same.
+// The patterns of quantised models that passes rewrite: the operators that are left, and that the results stay the
+// same.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
