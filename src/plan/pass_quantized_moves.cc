@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "ops/attributes.h"
+#include "ops/pad.h"
 #include "plan/pass_quantized.h"
 #include "plan/passes.h"
 
@@ -68,18 +69,39 @@ std::pair<Node, ValueId> on_bytes(Rewriter& rewriter, const Node& node, ValueId 
   return {moved, moved.outputs[0]};
 }
 
+// A Pad whose new elements are zeros or copies of others.
+bool pads_with_zeros(const Rewriter& rewriter, const Node& node) {
+  if (node.op_type != "Pad" || !node.domain.empty() || has_pad_attributes(node)) return false;
+  const Result<PadMode> mode = read_pad_mode(node);
+  if (!mode.ok()) return false;
+  return *mode != PadMode::kConstant || node.input(2) == kNoValue || rewriter.scalar(node.inputs[2]) == 0.0f;
+}
+
+// The zero point `zero` as the value of a Pad; kNoValue, the default, where there is none or no memory.
+ValueId pad_value(Rewriter& rewriter, ValueId zero) {
+  if (zero == kNoValue) return kNoValue;
+  const ConstantRef from = rewriter.constant(zero);
+  const std::string name = rewriter.value(zero).name + ":value";
+  std::byte* data = nullptr;
+  Result<ConstantRef> value = make_constant(from->type, Shape{}, &data);
+  if (!value.ok()) return kNoValue;
+  std::memcpy(data, from->data, from->size_bytes);
+  return rewriter.add_constant(name, *std::move(value));
+}
+
 // Move(Dequantize(x)) becomes Dequantize(Move(x)), also where only some elements of a constant are taken, as those of
-// an embedding; Shape(Dequantize(x)) becomes Shape(x).
+// an embedding, or zeros are added; Shape(Dequantize(x)) becomes Shape(x).
 void sink_dequantize(Rewriter& rewriter, NodeId i) {
   const Node& node = rewriter.node(i);
   const bool shape = node.op_type == "Shape" && node.domain.empty();
-  const bool selection = is_selection(node);
-  if ((!shape && !selection && !is_move(node)) || node.outputs.size() != 1) return;
+  const bool selection = is_selection(node), pad = pads_with_zeros(rewriter, node);
+  if ((!shape && !selection && !pad && !is_move(node)) || node.outputs.size() != 1) return;
   const Node* maker = rewriter.made_by(node.input(0), "DequantizeLinear");
   if (maker == nullptr) return;
   const QuantizedEdge edge = edge_of(rewriter, *maker, maker->inputs[0], node.input(0), is_integer);
   // Constants that stay whole are folded, whichever side they are on.
   if (edge.node == nullptr || (!selection && rewriter.constant(edge.bytes) != nullptr)) return;
+  if (pad && edge.zero != kNoValue && rewriter.constant(edge.zero) == nullptr) return;
   if (shape) {
     Node same = node;
     same.inputs[0] = edge.bytes;
@@ -89,7 +111,13 @@ void sink_dequantize(Rewriter& rewriter, NodeId i) {
   Node dequantize = *edge.node;
   if (dequantize.has("axis")) dequantize.set_int("axis", 0);
   dequantize.outputs = node.outputs;
+  const ValueId value = pad ? pad_value(rewriter, edge.zero) : kNoValue;
   auto [moved, bytes] = on_bytes(rewriter, node, edge.bytes);
+  if (pad && moved.inputs.size() > 2) moved.inputs[2] = kNoValue;
+  if (value != kNoValue) {
+    moved.inputs.resize(std::max<size_t>(moved.inputs.size(), 3), kNoValue);
+    moved.inputs[2] = value;
+  }
   dequantize.inputs[0] = bytes;
   rewriter.insert_before(i, std::move(moved));
   rewriter.replace(i, std::move(dequantize));

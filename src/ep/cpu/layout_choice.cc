@@ -97,6 +97,11 @@ LayoutChoice choose_conv(const KernelNode& node) {
   }
   if (node.outputs_read_plain && !blocked_now && is_better_plain(x.shape, node.inputs[1].shape, node.outputs[0].shape))
     return all_plain(node);
+  if (outputs < 8 && (blocked_now || channels >= 8)) {
+    Question few(node);
+    few.input_unless_constant(0, Layout::kBlocked8);
+    if (few.served()) return few.choice();
+  }
   question.outputs(Layout::kBlocked8);
   // Few plain channels are read as they are; blocking would pad them to 8.
   if (!blocked_now && (channels < 8 || (channels < 32 && outputs < 8)) && question.served()) return question.choice();

@@ -57,6 +57,22 @@ TEST(Fusion, AConvolutionOfBytesTakesATable) {
   EXPECT_THAT(operators_left(m), testing::ElementsAre("QuantizeLinear", "QuantizedConv"));
 }
 
+// Zeros are the zero point of the bytes.
+TEST(Fusion, APadBetweenBytesIsThePaddingOfTheConvolution) {
+  GraphMaker m(21);
+  std::byte* data = nullptr;
+  const ConstantRef seven = *make_constant(DataType::kUint8, Shape{}, &data);
+  *data = std::byte{7};
+  const ValueId scale = m.number(0.02f), zero = m.graph().add_constant("zero", seven);
+  const auto between = [&](ValueId v) {
+    return m.node("DequantizeLinear", {m.node("QuantizeLinear", {v, scale, zero}), scale, zero});
+  };
+  const ValueId x = m.input("x", {"N", "3", "7"});
+  const ValueId y = between(m.node("Pad", {between(x), m.ints({0, 0, 1, 0, 0, 2})}));
+  m.output(m.node("Conv", {y, rounded(m, m.weights("w", {4, 3, 3}), 0.01f)}));
+  EXPECT_THAT(operators_left(m), testing::ElementsAre("QuantizeLinear", "QuantizedConv"));
+}
+
 TEST(Fusion, BytesMoveInPlaceOfNumbers) {
   GraphMaker m(21);
   ValueId y = rounded(m, m.input("x", {"N", "4", "6"}), 0.02f);

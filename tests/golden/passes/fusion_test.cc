@@ -149,6 +149,21 @@ TEST(Fusion, ANormalisationBehindAnActivationIsADepthwiseConvolution) {
   expect_golden("normalisation", m, 5);
 }
 
+// A Pad of zeros in front of windows that already have some; in front of an average and, after Relu, of a maximum.
+TEST(Fusion, PadsBecomeThePaddingOfWindows) {
+  GraphMaker m;
+  const auto pad = [&](ValueId v) { return m.node("Pad", {v, m.ints({0, 0, 0, 1, 0, 0, 1, 0})}); };
+  ValueId x = m.input("x", {"N", "4", "8", "9"});
+  x = m.node("Conv", {pad(x), m.weights("w", {4, 1, 3, 3})});
+  m.set("group", int64_t{4}).set("strides", {2, 2}).set("pads", {0, 1, 0, 1});
+  x = m.node("AveragePool", {pad(x)});
+  m.set("kernel_shape", {2, 3}).set("auto_pad", "VALID");
+  x = m.node("MaxPool", {pad(m.node("Relu", {x}))});
+  m.set("kernel_shape", {2, 2});
+  m.output(x);
+  expect_golden("window_pads", m);
+}
+
 TEST(Fusion, ResidualsJoinBeforeOrAfterTheActivation) {
   GraphMaker m;
   ValueId x = m.input("x", {"N", "4", "H", "W"});

@@ -51,6 +51,22 @@ TEST(Refusal, AGraphOutputStays) {
   EXPECT_EQ(operators_after(m), "tenon.Conv tenon.Activation:relu");
 }
 
+// Of ones, of channels, as large as the window, in front of an average that leaves its own padding out, and of a
+// maximum of numbers below zero.
+TEST(Refusal, PadsThatAreNoPaddingOfAWindowStay) {
+  GraphMaker m;
+  const ValueId x = m.input("x", {"N", "4", "8", "9"}), w = m.weights("w", {4, 4, 3, 3});
+  const std::vector<int64_t> around = {0, 0, 1, 1, 0, 0, 1, 1};
+  m.output(m.node("Conv", {m.node("Pad", {x, m.ints(around), m.number(1)}), w}));
+  m.output(m.node("Conv", {m.node("Pad", {x, m.ints({0, 1, 0, 0, 0, 0, 0, 0})}), m.weights("v", {4, 5, 3, 3})}));
+  m.output(m.node("Conv", {m.node("Pad", {x, m.ints({0, 0, 3, 0, 0, 0, 0, 0})}), w}));
+  m.output(m.node("AveragePool", {m.node("Pad", {x, m.ints(around)})}));
+  m.set("kernel_shape", {3, 3}).set("pads", {1, 1, 1, 1});
+  m.output(m.node("MaxPool", {m.node("Pad", {x, m.ints({0, 0, 1, 0, 0, 0, 0, 1})})}));
+  m.set("kernel_shape", {3, 3});
+  EXPECT_EQ(operators_after(m), "Pad tenon.Conv Pad tenon.Conv Pad tenon.Conv Pad AveragePool Pad MaxPool");
+}
+
 TEST(Refusal, AnEinsumWithADiagonalOrARepeatedDimensionStays) {
   GraphMaker m;
   const ValueId x = m.input("x", {"N", "N", "4"});

@@ -35,7 +35,11 @@ struct ConvRun {
 // The same with input in plain NCHW: taps are read one channel after the other. Weights are packed
 // [channel][row][col][width * 8]; x_block and w_block step one channel, `blocks` counts channels, `tail` is 0.
 
+// Few outputs: `y` is plain, y_block floats from one output to the next, weights are packed [block][row][col][output][8
+// input channels], and `bias` has one number an output. No residuals, nothing fetched ahead.
+
 inline constexpr int kMostConvWidth = 6;
+inline constexpr int kMostFewOutputs = 3;
 
 struct ConvTable {
   int widths;            // a run computes 1 to `widths` blocks of output channels at once
@@ -43,6 +47,8 @@ struct ConvTable {
   int64_t far_products;  // vectors of eight multiplied while one of weights arrives from beyond L2
   void (*run[kMostConvWidth])(const ConvRun&);        // [width - 1]
   void (*run_plain[kMostConvWidth])(const ConvRun&);  // [width - 1]
+  int few;                                            // outputs at once, of few
+  void (*run_few[kMostFewOutputs])(const ConvRun&);   // [outputs - 1]
 };
 const ConvTable& conv_table();
 

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "ep/cpu/simd/conv_few.h"
 #include "ep/cpu/simd/conv_tile16.h"
 #if HWY_MAX_BYTES < 64
 #include "ep/cpu/simd/conv_tile8.h"
@@ -74,14 +75,17 @@ void run_plain(const ConvRun& run) {
 }
 #endif
 
-template <int... kIndex>
-constexpr ConvTable table_of(std::integer_sequence<int, kIndex...>) {
-  return {kConvWidths, kConvPanelBytes, kConvFarProducts, {&run_blocked<kIndex + 1>...}, {&run_plain<kIndex + 1>...}};
+template <int... kIndex, int... kFew>
+constexpr ConvTable table_of(std::integer_sequence<int, kIndex...>, std::integer_sequence<int, kFew...>) {
+  return {
+      kConvWidths, kConvPanelBytes,        kConvFarProducts, {&run_blocked<kIndex + 1>...}, {&run_plain<kIndex + 1>...},
+      kFewOutputs, {&run_few<kFew + 1>...}};
 }
 
 }  // namespace
 
 extern const ConvTable conv_table;
-const ConvTable conv_table = table_of(std::make_integer_sequence<int, kConvWidths>());
+const ConvTable conv_table =
+    table_of(std::make_integer_sequence<int, kConvWidths>(), std::make_integer_sequence<int, kFewOutputs>());
 
 }  // namespace tenon::cpu::TENON_ISA_NAMESPACE

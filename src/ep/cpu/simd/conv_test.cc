@@ -154,6 +154,60 @@ TEST_P(ConvTiles, KeepNaN) {
   }
 }
 
+// Every number of outputs at once; neighbours from one to more than two tiles, and pixels that are none. The last block
+// of inputs holds NaNs behind its channels.
+TEST_P(ConvTiles, FewOutputs) {
+  constexpr int64_t kRows = 2, kCols = 3, kBlocks = 2, kTail = 5, kColumns = 45;
+  constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+  for (int outputs = 1; outputs <= table_.few; ++outputs) {
+    for (int64_t pixels = 1; pixels <= 40; ++pixels) {
+      for (int64_t y_pixel : {1, 2}) {
+        ConvRun run;
+        run.x_col = 8;
+        run.x_row = kColumns * 8;
+        run.x_block = kRows * run.x_row;
+        run.w_col = outputs * 8;
+        run.w_row = kCols * run.w_col;
+        run.w_block = kRows * run.w_row;
+        run.rows = kRows;
+        run.cols = kCols;
+        run.blocks = kBlocks - 1;
+        run.tail = kTail;
+        run.low = -1.5f;
+        run.high = 2.0f;
+        run.pixels = pixels;
+        run.y_pixel = y_pixel;
+        run.y_block = pixels * y_pixel + 3;
+        std::vector<float> x = random_floats(random_, kBlocks * run.x_block);
+        for (int64_t i = run.x_block; i < kBlocks * run.x_block; ++i)
+          if (i % 8 >= kTail) x[i] = kNaN;
+        const auto w = random_floats(random_, kBlocks * run.w_block), bias = random_floats(random_, outputs);
+        std::vector<float> y(outputs * run.y_block, kGuard);
+        run.x = x.data();
+        run.w = w.data();
+        run.bias = bias.data();
+        run.y = y.data();
+        table_.run_few[outputs - 1](run);
+        for (int64_t at = 0; at < std::ssize(y); ++at) {
+          const int64_t o = at / run.y_block, place = at % run.y_block;
+          if (place % y_pixel != 0 || place / y_pixel >= pixels) {
+            ASSERT_EQ(y[at], kGuard) << "beside the pixels of output " << o;
+            continue;
+          }
+          double sum = bias[o];
+          for (int64_t b = 0; b < kBlocks; ++b)
+            for (int64_t r = 0; r < kRows; ++r)
+              for (int64_t c = 0; c < kCols; ++c)
+                for (int64_t k = 0; k < (b + 1 < kBlocks ? 8 : kTail); ++k)
+                  sum += static_cast<double>(x[b * run.x_block + r * run.x_row + (place / y_pixel + c) * 8 + k]) *
+                         w[b * run.w_block + r * run.w_row + c * run.w_col + o * 8 + k];
+          ASSERT_NEAR(y[at], std::clamp(sum, -1.5, 2.0), 2e-5) << "pixel " << place << " of output " << o;
+        }
+      }
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Isas, ConvTiles, testing::ValuesIn(testable_isas()),
                          [](const auto& info) { return isa_name(info.param); });
 

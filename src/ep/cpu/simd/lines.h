@@ -76,6 +76,8 @@ struct LineTable {
   KeyTable<int64_t> keys64;
   // y[j] = the sum of (x[i] - columns[i * stride + j])^2 over i < length, j < n.
   void (*square_distances)(const float* x, const float* columns, int64_t stride, int64_t length, int64_t n, float* y);
+  // The sum of x[i] * y[i], in double.
+  double (*dot)(const float* x, const float* y, int64_t n);
   // The first place of a value; n where it is nowhere.
   int64_t (*find)(const float* x, int64_t n, float value);
   // The sum of (x[i] - mean)^2.

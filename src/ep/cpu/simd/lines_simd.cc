@@ -556,6 +556,26 @@ void square_distances(const float* x, const float* columns, int64_t stride, int6
   }
 }
 
+double dot(const float* x, const float* y, int64_t n) {
+  const LineTag<double> d;
+  const hn::Rebind<float, LineTag<double>> narrow;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  hn::Vec<LineTag<double>> sums[4] = {hn::Zero(d), hn::Zero(d), hn::Zero(d), hn::Zero(d)};
+  const auto add = [&](int sum, int64_t i) {
+    const auto a = hn::PromoteTo(d, hn::LoadU(narrow, x + i)), b = hn::PromoteTo(d, hn::LoadU(narrow, y + i));
+    sums[sum] = hn::MulAdd(a, b, sums[sum]);
+  };
+  int64_t i = 0;
+  for (; i + 4 * lanes <= n; i += 4 * lanes) {
+#pragma GCC unroll 8
+    for (int j = 0; j < 4; ++j) add(j, i + j * lanes);
+  }
+  for (; i + lanes <= n; i += lanes) add(0, i);
+  double result = hn::GetLane(hn::SumOfLanes(d, hn::Add(hn::Add(sums[0], sums[1]), hn::Add(sums[2], sums[3]))));
+  for (; i < n; ++i) result += double{x[i]} * y[i];
+  return result;
+}
+
 int64_t find(const float* x, int64_t n, float value) {
   const DF32 f;
   const VF32 wanted = hn::Set(f, value);
@@ -682,6 +702,7 @@ const LineTable line_table = {
     {&top_lines<int32_t>, &group_tops<int32_t>, &at_least<int32_t>, &top_rows<int32_t>, &top_place<int32_t>},
     {&top_lines<int64_t>, &group_tops<int64_t>, &at_least<int64_t>, &top_rows<int64_t>, &top_place<int64_t>},
     &square_distances,
+    &dot,
     &find,
     &squares,
     &standardise,

@@ -129,6 +129,19 @@ TEST_P(Lines, SquareDistancesOfColumns) {
   }
 }
 
+TEST_P(Lines, DotProductsAreSummedInDouble) {
+  for (int64_t n : {0, 1, 7, 8, 15, 33, 300}) {
+    std::vector<float> x(n), y(n);
+    double want = 0;
+    for (int64_t i = 0; i < n; ++i) {
+      x[i] = i % 2 == 0 ? 1e8f : -1e8f;
+      y[i] = 1.0f + static_cast<float>(i / 2 * 37 % 101) * 0.25f;
+      want += double{x[i]} * y[i];
+    }
+    EXPECT_EQ(line_table_of(GetParam()).dot(x.data(), y.data(), n), want) << n;
+  }
+}
+
 TEST_P(Lines, FindsTheFirstPlace) {
   const LineTable& table = line_table_of(GetParam());
   for (int64_t n : {0, 1, 15, 16, 17, 64, 150}) {

@@ -24,15 +24,6 @@ std::vector<float> floats_of(const Attributes& attributes, std::string_view name
   return {values.begin(), values.end()};
 }
 
-double dot(const float* a, const float* b, int64_t count) {
-  double sums[4] = {};
-  int64_t i = 0;
-  for (; i + 4 <= count; i += 4)
-    for (int k = 0; k < 4; ++k) sums[k] += static_cast<double>(a[i + k]) * b[i + k];
-  for (; i < count; ++i) sums[0] += static_cast<double>(a[i]) * b[i];
-  return (sums[0] + sums[1]) + (sums[2] + sums[3]);
-}
-
 // Rows of features that are worked on together.
 constexpr int64_t kBlockRows = 8 * kGemmRows;
 
@@ -401,15 +392,19 @@ struct SvmVotes {
 
   int64_t pairs() const { return classes * (classes - 1) / 2; }
 
-  // What each pair says by the values of the vectors, and the class that most pairs say.
+  // The sum over the vectors of a class, with the coefficients of a row.
+  double sum_of(int64_t row, int64_t of, const float* values) const {
+    return line_table().dot(coefficients.data() + row * vectors + first[of], values + first[of], count[of]);
+  }
+
+  // Scores of the pairs by the values of the vectors, and the class that wins most of them.
   int64_t vote(const float* values, std::vector<float>& scores) const {
     std::vector<int64_t> votes(classes);
     scores.assign(pairs(), 0);
     int64_t pair = 0;
     for (int64_t i = 0; i < classes; ++i) {
       for (int64_t j = i + 1; j < classes; ++j, ++pair) {
-        const double sum = rho[pair] + dot(&coefficients[(j - 1) * vectors + first[i]], values + first[i], count[i]) +
-                           dot(&coefficients[i * vectors + first[j]], values + first[j], count[j]);
+        const double sum = rho[pair] + sum_of(j - 1, i, values) + sum_of(i, j, values);
         scores[pair] = static_cast<float>(sum);
         ++votes[sum > 0 ? i : j];
       }
