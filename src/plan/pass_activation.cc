@@ -1,4 +1,5 @@
-// Turns activations, written as one operator or as several, into tenon.Activation.
+// Turns activations, written as one operator or as several, into tenon.Activation; Mish and Swish written as several
+// become those operators.
 #include <cmath>
 #include <optional>
 #include <string_view>
@@ -50,6 +51,31 @@ class Matcher {
     return std::nullopt;
   }
 
+  // x * tanh(softplus(x)) and x * sigmoid(alpha * x) as one operator.
+  std::optional<Node> function_of(const Node& node) const {
+    constexpr int kMish = 18, kSwish = 24;  // the versions that they came with
+    if (node.op_type != "Mul" || !node.domain.empty() || node.inputs.size() != 2 || !r_.is_float(node.outputs[0]))
+      return std::nullopt;
+    for (size_t side = 0; side < 2; ++side) {
+      const ValueId gate = node.inputs[side], x = node.inputs[1 - side];
+      const Node* const maker = r_.read_once(gate) ? r_.producer(gate) : nullptr;
+      const std::optional<Found> outer = maker == nullptr ? std::nullopt : activation_of(*maker);
+      if (!outer || !r_.read_once(outer->x)) continue;
+      if (outer->activation == Activation::kTanh) {
+        const Node* const softplus = r_.made_by(outer->x, "Softplus");
+        if (softplus != nullptr && softplus->inputs[0] == x)
+          return make_node("Mish", kMish, node.name, {x}, node.outputs);
+      }
+      if (outer->activation != Activation::kSigmoid) continue;
+      float alpha = 0;
+      if (beside_scalar(outer->x, "Mul", alpha) != x) continue;
+      Node swish = make_node("Swish", kSwish, node.name, {x}, node.outputs);
+      swish.set_float("alpha", alpha);
+      return swish;
+    }
+    return std::nullopt;
+  }
+
  private:
   // x of "number op x" or "x op number" with a scalar that does not change the shape; the number through `number`.
   std::optional<ValueId> beside_scalar(const Node& node, float& number) const {
@@ -79,6 +105,10 @@ class Matcher {
 
   // An operator that is an activation.
   std::optional<Found> single(const Node& node) const {
+    if (node.op_type == "PRelu" && node.domain.empty() && node.inputs.size() == 2) {
+      const std::optional<float> slope = r_.scalar_beside(node.inputs[1], node.inputs[0]);
+      return slope ? std::optional(Found(node.inputs[0], Activation::kLeakyRelu, *slope)) : std::nullopt;
+    }
     if (!node.domain.empty() || !is_unary(node)) return std::nullopt;
     const Result<UnaryDesc> unary = read_unary(node);
     if (!unary.ok()) return std::nullopt;
@@ -305,6 +335,10 @@ Status pass_activations(Graph& graph, const PassOptions&) {
   for (NodeId i : rewriter.ids()) {
     if (rewriter.erased(i)) continue;
     const Node& node = rewriter.node(i);
+    if (std::optional<Node> function = matcher.function_of(node)) {
+      rewriter.replace(i, *std::move(function));
+      continue;
+    }
     std::optional<Found> found = matcher.match(node);
     if (!found) continue;
     Node fused = make_internal("Activation", node.name, {found->x}, node.outputs);

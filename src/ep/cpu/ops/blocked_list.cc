@@ -3,6 +3,7 @@
 #include "ep/cpu/ops/blocked_rows.h"
 #include "ep/cpu/ops/conv/channel_rows.h"
 #include "ep/cpu/ops/conv/plain.h"
+#include "ep/cpu/ops/elementwise/rows.h"
 #include "ep/cpu/ops/resize/rows.h"
 
 namespace tenon::cpu {
@@ -42,6 +43,7 @@ constexpr KernelEntry kRows[] = {
     {"", "Div", 7, kAnyVersion, "blocked_binary", &match_blocked_binary, &create_blocked_binary},
     {"", "Min", 8, kAnyVersion, "blocked_binary", &match_blocked_binary, &create_blocked_binary},
     {"", "Max", 8, kAnyVersion, "blocked_binary", &match_blocked_binary, &create_blocked_binary},
+    {"", "PRelu", 7, kAnyVersion, "blocked_binary", &match_blocked_binary, &create_blocked_binary},
     {"tenon", "Activation", 1, kAnyVersion, "blocked_activation", &match_blocked_activation,
      &create_blocked_activation},
     {"", "Relu", 1, kAnyVersion, "blocked_activation", &match_blocked_activation, &create_blocked_activation},
@@ -52,9 +54,33 @@ constexpr KernelEntry kRows[] = {
     {"", "HardSwish", 14, kAnyVersion, "blocked_activation", &match_blocked_activation, &create_blocked_activation},
     {"", "Gelu", 20, kAnyVersion, "blocked_activation", &match_blocked_activation, &create_blocked_activation},
     {"", "Clip", 6, kAnyVersion, "blocked_activation", &match_blocked_activation, &create_blocked_activation},
+    {"", "Abs", 6, kAnyVersion, "elementwise", &nn::match_unary, &nn::create_unary},
+    {"", "Celu", 12, kAnyVersion, "elementwise", &nn::match_unary, &nn::create_unary},
+    {"", "Ceil", 6, kAnyVersion, "elementwise", &nn::match_unary, &nn::create_unary},
+    {"", "Cos", 7, kAnyVersion, "elementwise", &nn::match_unary, &nn::create_unary},
+    {"", "Elu", 6, kAnyVersion, "elementwise", &nn::match_unary, &nn::create_unary},
+    {"", "Erf", 9, kAnyVersion, "elementwise", &nn::match_unary, &nn::create_unary},
+    {"", "Exp", 6, kAnyVersion, "elementwise", &nn::match_unary, &nn::create_unary},
+    {"", "Floor", 6, kAnyVersion, "elementwise", &nn::match_unary, &nn::create_unary},
+    {"", "Log", 6, kAnyVersion, "elementwise", &nn::match_unary, &nn::create_unary},
+    {"", "Mish", 18, kAnyVersion, "elementwise", &nn::match_unary, &nn::create_unary},
+    {"", "Neg", 6, kAnyVersion, "elementwise", &nn::match_unary, &nn::create_unary},
+    {"", "Reciprocal", 6, kAnyVersion, "elementwise", &nn::match_unary, &nn::create_unary},
+    {"", "Round", 11, kAnyVersion, "elementwise", &nn::match_unary, &nn::create_unary},
+    {"", "Selu", 6, kAnyVersion, "elementwise", &nn::match_unary, &nn::create_unary},
+    {"", "Shrink", 9, kAnyVersion, "elementwise", &nn::match_unary, &nn::create_unary},
+    {"", "Sign", 9, kAnyVersion, "elementwise", &nn::match_unary, &nn::create_unary},
+    {"", "Sin", 7, kAnyVersion, "elementwise", &nn::match_unary, &nn::create_unary},
+    {"", "Softplus", 1, kAnyVersion, "elementwise", &nn::match_unary, &nn::create_unary},
+    {"", "Softsign", 1, kAnyVersion, "elementwise", &nn::match_unary, &nn::create_unary},
+    {"", "Sqrt", 6, kAnyVersion, "elementwise", &nn::match_unary, &nn::create_unary},
+    {"", "Swish", 24, kAnyVersion, "elementwise", &nn::match_unary, &nn::create_unary},
+    {"", "ThresholdedRelu", 10, kAnyVersion, "elementwise", &nn::match_unary, &nn::create_unary},
     {"tenon", "Reorder", 1, kAnyVersion, "reorder", &match_reorder, &create_reorder},
     {"", "Concat", 4, kAnyVersion, "blocked_concat", &match_blocked_concat, &create_blocked_concat},
     {"", "Split", 2, kAnyVersion, "blocked_split", &match_blocked_split, &create_blocked_split},
+    {"", "Pad", 2, kAnyVersion, "blocked_pad", &match_blocked_pad, &create_blocked_pad},
+    {"", "Slice", 1, kAnyVersion, "blocked_slice", &match_blocked_slice, &create_blocked_slice},
 };
 
 }  // namespace

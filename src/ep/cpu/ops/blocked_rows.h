@@ -40,5 +40,10 @@ Status match_blocked_concat(const KernelNode& node);
 Result<std::unique_ptr<Kernel>> create_blocked_concat(const KernelNode& node);
 Status match_blocked_split(const KernelNode& node);
 Result<std::unique_ptr<Kernel>> create_blocked_split(const KernelNode& node);
+// pad/blocked.cc: spatial dimensions.
+Status match_blocked_pad(const KernelNode& node);
+Result<std::unique_ptr<Kernel>> create_blocked_pad(const KernelNode& node);
+Status match_blocked_slice(const KernelNode& node);
+Result<std::unique_ptr<Kernel>> create_blocked_slice(const KernelNode& node);
 
 }  // namespace tenon::cpu

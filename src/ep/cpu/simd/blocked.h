@@ -7,7 +7,7 @@
 
 namespace tenon::cpu {
 
-enum class BinaryKind : uint8_t { kAdd, kSub, kMul, kDiv, kMin, kMax };
+enum class BinaryKind : uint8_t { kAdd, kSub, kMul, kDiv, kMin, kMax, kPRelu };
 
 struct BlockedTable {
   // y = act(x) (+ residual), whatever the epilogue's residual_after says; `lanes` of each 8 are kept, the others become

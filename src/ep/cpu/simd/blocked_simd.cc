@@ -50,6 +50,7 @@ TENON_INLINE V apply(V a, V b) {
   if constexpr (kKind == BinaryKind::kMul) return a * b;
   if constexpr (kKind == BinaryKind::kDiv) return a / b;
   if constexpr (kKind == BinaryKind::kMin) return min_or_nan8(a, b);
+  if constexpr (kKind == BinaryKind::kPRelu) return select_lt8(a, splat<V>(0), a * b, a);
   return max_or_nan8(a, b);
 }
 
@@ -91,6 +92,8 @@ void binary(BinaryKind kind, const Epilogue& epilogue, const float* a, int64_t a
       return binary_of<BinaryKind::kMin>(epilogue, a, a_step, b, b_step, y, pixels, lanes);
     case BinaryKind::kMax:
       return binary_of<BinaryKind::kMax>(epilogue, a, a_step, b, b_step, y, pixels, lanes);
+    case BinaryKind::kPRelu:
+      return binary_of<BinaryKind::kPRelu>(epilogue, a, a_step, b, b_step, y, pixels, lanes);
   }
 }
 

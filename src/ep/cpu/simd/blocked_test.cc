@@ -58,8 +58,8 @@ TEST_P(Blocked, Activations) {
 }
 
 TEST_P(Blocked, BinaryOperators) {
-  constexpr BinaryKind kAll[] = {BinaryKind::kAdd, BinaryKind::kSub, BinaryKind::kMul,
-                                 BinaryKind::kDiv, BinaryKind::kMin, BinaryKind::kMax};
+  constexpr BinaryKind kAll[] = {BinaryKind::kAdd, BinaryKind::kSub, BinaryKind::kMul,  BinaryKind::kDiv,
+                                 BinaryKind::kMin, BinaryKind::kMax, BinaryKind::kPRelu};
   for (const BinaryKind kind : kAll) {
     for (int64_t pixels = 1; pixels <= 5; ++pixels) {
       for (const int64_t a_step : {0, 8}) {
@@ -75,7 +75,7 @@ TEST_P(Blocked, BinaryOperators) {
               ASSERT_TRUE(std::isnan(y[i]));
               continue;
             }
-            const float want[] = {p + q, p - q, p * q, p / q, std::fmin(p, q), std::fmax(p, q)};
+            const float want[] = {p + q, p - q, p * q, p / q, std::fmin(p, q), std::fmax(p, q), p < 0 ? p * q : p};
             ASSERT_FLOAT_EQ(y[i], want[static_cast<int>(kind)]);
           }
         }

@@ -71,6 +71,7 @@ BinaryKind binary_kind(std::string_view op_type) {
   if (op_type == "Sub") return BinaryKind::kSub;
   if (op_type == "Mul") return BinaryKind::kMul;
   if (op_type == "Div") return BinaryKind::kDiv;
+  if (op_type == "PRelu") return BinaryKind::kPRelu;
   return op_type == "Min" ? BinaryKind::kMin : BinaryKind::kMax;
 }
 

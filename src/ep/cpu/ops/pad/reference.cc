@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "ep/cpu/ops/moves/fill.h"
+#include "ep/cpu/ops/pad/fill.h"
 #include "ep/cpu/ops/reference_kernel.h"
 #include "ops/pad.h"
 
@@ -99,8 +100,10 @@ void join_whole_axes(Shape& in, PadDesc& pad) {
   }
 }
 
-void fill(Shape in, PadDesc pad, size_t bytes, const std::byte* x, const std::byte* value, std::byte* y,
-          ThreadPool& pool) {
+}  // namespace
+
+void fill_padded(Shape in, PadDesc pad, size_t bytes, const std::byte* x, const std::byte* value, std::byte* y,
+                 ThreadPool& pool) {
   if (in.rank() == 0) {
     std::memcpy(y, x, bytes);
     return;
@@ -115,8 +118,11 @@ void fill(Shape in, PadDesc pad, size_t bytes, const std::byte* x, const std::by
   if (bytes == 4) rows = &fill_rows<4>;
   if (bytes == 8) rows = &fill_rows<8>;
   if (bytes == 16) rows = &fill_rows<16>;
+  if (bytes == 32) rows = &fill_rows<32>;
   pool.parallel_for(count / width, grain, [&](int64_t begin, int64_t end) { rows(in, pad, x, value, y, begin, end); });
 }
+
+namespace {
 
 Result<RefImpl> make_pad(RefNode& node) {
   const bool attributes = has_pad_attributes(*node.node);
@@ -161,8 +167,8 @@ Result<RefImpl> make_pad(RefNode& node) {
     TENON_TRY(pad.output.checked_element_count().status());
     TENON_TRY_ASSIGN(void* const y, open_output(context, out, 0, pad.output));
     const auto* value = context.input<std::byte>(2);
-    fill(in, pad, bytes, context.input<std::byte>(0), value != nullptr ? value : fallback.data(),
-         static_cast<std::byte*>(y), *context.pool);
+    fill_padded(in, pad, bytes, context.input<std::byte>(0), value != nullptr ? value : fallback.data(),
+                static_cast<std::byte*>(y), *context.pool);
     return {};
   };
   return impl;
