@@ -76,6 +76,11 @@ TENON_FUNCTION_(acosh, std::acosh)
 TENON_FUNCTION_(atanh, std::atanh)
 #undef TENON_FUNCTION_
 template <typename T>
+T mish_of(T x) {
+  const T t = std::exp(-std::abs(x)), n = x < 0 ? t * (t + T(2)) : T(1) + T(2) * t;
+  return static_cast<T>(x * (n / (n + (x < 0 ? T(2) : T(2) * t * t))));
+}
+template <typename T>
 T gelu_of(T x) {
   return static_cast<T>(T(0.5) * x * (T(1) + std::erf(x * T(0.70710678118654752440))));
 }

@@ -18,6 +18,9 @@
 //   where_less(a, b, yes, no)       `yes` where a < b, else `no`
 //   multiply_add(x, y, z)           x * y + z
 //   negated(x), abs_of(x), ...      the function of that name
+//   mish_of(x)                      x * tanh(log(1 + exp(x))), with one exponential: with t = exp(-|x|) it is
+//                                   x * n / (n + 2 t^2) with n = 1 + 2 t for x >= 0, and x * n / (n + 2) with
+//                                   n = t^2 + 2 t below
 //   gelu_of(x), gelu_tanh_of(x)     x * (1 + erf(x / sqrt 2)) / 2, x * (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2
 #pragma once
 
@@ -62,8 +65,7 @@
     b * where_less(x, num(x, 0), a * expm1_of(x), x))                                                                  \
   X(ThresholdedRelu, "", "ThresholdedRelu", 10, attribute("alpha"), unused(), kCheap,                                  \
     where_less(a, x, x, num(x, 0)))                                                                                    \
-  X(Mish, "", "Mish", 18, unused(), unused(), kDear,                                                                   \
-    x * tanh_of(larger(num(x, 0), x) + log1p_of(exp_of(negated(abs_of(x))))))                                          \
+  X(Mish, "", "Mish", 18, unused(), unused(), kDear, mish_of(x))                                                       \
   X(Celu, "", "Celu", 12, attribute("alpha"), unused(), kDear, where_less(x, num(x, 0), a * expm1_of(x / a), x))       \
   X(Swish, "", "Swish", 24, attribute("alpha"), unused(), kDear, x / (num(x, 1) + exp_of(negated(a * x))))             \
   X(Shrink, "", "Shrink", 9, attribute("lambd"), attribute("bias"), kCheap,                                            \

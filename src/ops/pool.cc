@@ -66,6 +66,8 @@ Result<PoolDesc> read_pool(const Node& node, std::span<const int64_t> x) {
   pool.window.ceil_mode = attributes.find_integer("ceil_mode").value_or(0) != 0;
   TENON_TRY(check_pads(pool.window));
   TENON_TRY(slide(pool.window, LargeKernel::kCut));
+  constexpr int kCountsWhatIsThere = 19;  // as ONNX Runtime does from this version of AveragePool on
+  for (WindowAxis& axis : pool.window.axes) axis.counts_whole = node.since_version < kCountsWhatIsThere;
   return pool;
 }
 

@@ -18,14 +18,15 @@ inline constexpr int64_t kUnknownSize = -1;
 // transposed convolution, input i adds to the outputs i * stride - pad_begin + k * dilation.
 struct WindowAxis {
   int64_t in = 1, out = 1, kernel = 1, stride = 1, dilation = 1, pad_begin = 0, pad_end = 0;
+  bool counts_whole = false;  // padded_taps() of a kernel larger than what it slides over, which is cut, are all
 
   // Elements from the first tap to the last.
   int64_t reach() const { return (kernel - 1) * dilation + 1; }
   // Taps of an output by which an average that counts padding is divided: elements and padding, of which windows that
-  // reach beyond them (ceil_mode) have fewer. Of a kernel larger than both, which ONNX Runtime cuts, all.
+  // reach beyond them (ceil_mode, kernels that are cut) have fewer.
   int64_t padded_taps(int64_t output) const {
     const int64_t padded = in + pad_begin + pad_end, room = padded - output * stride;
-    return reach() > padded ? kernel : std::min(kernel, (room + dilation - 1) / dilation);
+    return counts_whole && reach() > padded ? kernel : std::min(kernel, (room + dilation - 1) / dilation);
   }
 };
 

@@ -319,6 +319,8 @@ def difference(problem, feed, want, got):
     if "DynamicQuantizeLSTM" in names and all(a.shape == b.shape and np.abs(a.astype(np.float64) - b.astype(np.float64)).max(initial=0) <= 0.05 for a, b in zip(want, got)):
         return True
     # A sum or a mean of bytes half way between two.
+    if "QLinearAveragePool" in names and all(a.shape == b.shape and is_near(a, b, 1) and np.sum(a != b) <= 2 + 0.25 * a.size for a, b in zip(want, got)):
+        return True
     if names & {"QLinearAdd", "QLinearMul", "QLinearAveragePool", "QLinearGlobalAveragePool"} and all(a.shape == b.shape and is_near(a, b, 1) and np.sum(a != b) <= 2 + 0.01 * a.size for a, b in zip(want, got)):
         return True
     # ONNX Runtime's experts of float16 give other numbers than those of float32.

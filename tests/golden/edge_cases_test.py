@@ -287,6 +287,15 @@ FACTS["pool_with_a_window_far_beyond_the_input"] = Fact(
 FACTS["pools_whose_only_window_is_cut"] = Fact(
     "(float[1,1,N] x) => (float[] y, float[] z) { y = MaxPool<kernel_shape=[3], strides=[2]>(x) z = AveragePool<kernel_shape=[3], strides=[2]>(x) }",
     [{"x": ramp(1, 1, 2)}], want=gives(f32(1).reshape(1, 1, 1), f32(0.5).reshape(1, 1, 1)))
+for version in (11, 18, 19, 22):
+    FACTS[f"averages_of_windows_that_are_cut_and_count_padding_{version}"] = Fact(
+        "(float[1,C,H,W] x) => (float[] y, float[] z) { y = AveragePool<kernel_shape=[4,4], strides=[3,3], count_include_pad=1>(x)"
+        " z = AveragePool<kernel_shape=[4,4], strides=[3,3], pads=[1,0,0,1], count_include_pad=1>(x) }",
+        [{"x": floats(1, channels, size, size)} for size in (1, 2, 3) for channels in (1, 9)], opset=version)
+FACTS["averages_of_windows_with_gaps_that_are_cut_and_count_padding"] = Fact(
+    "(float[1,C,H,W] x) => (float[] y, float[] z) { y = AveragePool<kernel_shape=[3,3], strides=[4,4], dilations=[2,2], count_include_pad=1>(x)"
+    " z = AveragePool<kernel_shape=[3,2], strides=[3,3], dilations=[2,1], pads=[1,0,1,0], count_include_pad=1>(x) }",
+    [{"x": floats(1, channels, size, size)} for size in (2, 3) for channels in (1, 9)], opset=22)
 FACTS["max_pool_same_with_dilations"] = Fact(
     '(float[1,1,5] x) => (float[] y) { y = MaxPool<auto_pad="SAME_UPPER", kernel_shape=[2], dilations=[2]>(x) }', [{"x": ramp(1, 1, 5)}],
     want=gives(f32(1, 2, 3, 4, 3).reshape(1, 1, 5)))

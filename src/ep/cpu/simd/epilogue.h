@@ -41,6 +41,11 @@ TENON_INLINE auto cosh_of(auto x) { return cosh8(x); }
 TENON_INLINE auto asinh_of(auto x) { return asinh8(x); }
 TENON_INLINE auto acosh_of(auto x) { return acosh8(x); }
 TENON_INLINE auto atanh_of(auto x) { return atanh8(x); }
+TENON_INLINE auto mish_of(auto x) {
+  const auto zero = num(x, 0), two = num(x, 2), t = exp8(neg8(abs8(x)));
+  const auto n = select_lt8(x, zero, t * (t + two), num(x, 1) + two * t);
+  return x * (n / (n + select_lt8(x, zero, two, two * t * t)));
+}
 TENON_INLINE auto gelu_of(auto x) { return gelu8(x); }
 TENON_INLINE auto gelu_tanh_of(auto x) { return gelu_tanh8(x); }
 

@@ -91,6 +91,10 @@ struct Formulas {
   static __device__ __forceinline__ float expm1_of(float x) { return expm1f(x); }
   static __device__ __forceinline__ float log1p_of(float x) { return log1pf(x); }
   static __device__ __forceinline__ float tanh_of(float x) { return tanhf(x); }
+  static __device__ __forceinline__ float mish_of(float x) {
+    const float t = exp_of(-fabsf(x)), n = x < 0.0f ? t * (t + 2.0f) : 1.0f + 2.0f * t;
+    return x * (n / (n + (x < 0.0f ? 2.0f : 2.0f * t * t)));
+  }
   static __device__ __forceinline__ float gelu_of(float x) { return gelu(x); }
   static __device__ __forceinline__ float gelu_tanh_of(float x) {
     return 0.5f * x * (1.0f + tanhf(0.7978845608028654f * (x + 0.044715f * x * x * x)));

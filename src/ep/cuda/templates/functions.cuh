@@ -68,6 +68,12 @@ TENON_FUNCTION(atanh)
 #undef TENON_FUNCTION
 
 template <typename T>
+__device__ __forceinline__ T mish_of(T x) {
+  const T zero = num(x, 0), two = num(x, 2), t = exp_of(negated(abs_of(x)));
+  const T n = where_less(x, zero, t * (t + two), num(x, 1) + two * t);
+  return x * (n / (n + where_less(x, zero, two, two * t * t)));
+}
+template <typename T>
 __device__ __forceinline__ T gelu_of(T x) {
   return num(x, 0.5) * x * (num(x, 1) + erf_of(x * num(x, 0.70710678118654752440)));
 }
