@@ -112,6 +112,11 @@ FACTS["conv_transpose_with_a_bias_of_an_input"] = Fact(
     "(float[1,8,4,5] x, float[8] b) => (float[] y) { a = Relu(b) y = ConvTranspose(x, w, a) }", [{"x": floats(1, 8, 4, 5), "b": floats(8)}],
     {"w": floats(8, 8, 2, 2)})
 
+# ---- A volume in blocks of channels, of which points become few channels.
+FACTS["few_outputs_of_the_points_of_a_volume"] = Fact(
+    "(float[2,8,D,5,6] x) => (float[] y) { a = Conv<pads=[1,1,1,1,1,1]>(x, w) b = Relu(a) c = Conv(b, v, bias) y = Sigmoid(c) }",
+    [{"x": floats(2, 8, depth, 5, 6)} for depth in (1, 4)], {"w": floats(20, 8, 3, 3, 3), "v": floats(3, 20, 1, 1, 1), "bias": floats(3)})
+
 # ---- A NaN makes an extreme NaN, wherever it stands (docs/reference/operators.md).
 for length in (1, 5, 8, 17, 64, 70):
     for place in sorted({0, length // 2, length - 1}):

@@ -16,6 +16,7 @@ Status match_conv_direct(const KernelNode& node);
 Result<std::unique_ptr<Kernel>> create_conv_direct(const KernelNode& node);
 // conv/few_outputs.cc: fewer than eight outputs, blocked input, plain output.
 Status match_conv_few(const KernelNode& node);
+Status match_conv_transpose_few(const KernelNode& node);
 Result<std::unique_ptr<Kernel>> create_conv_few(const KernelNode& node);
 // conv/transpose.cc: blocked input, blocked or (small windows without overlap) plain output.
 Status match_conv_transpose(const KernelNode& node);

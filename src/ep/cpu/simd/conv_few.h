@@ -111,8 +111,16 @@ TENON_INLINE void few_pixels(const ConvRun& run, int64_t first) {
   sums.add(run, run.x + first * 8);
 #pragma GCC unroll 3
   for (int o = 0; o < O; ++o) {
-    const FW value = sums_of_pixels(sums.sum[o]) + splat<FW>(run.bias[o]);
-    store_wide(run.y + o * run.y_block + first, min8(splat<FW>(run.high), max8(splat<FW>(run.low), value)));
+    FW value = sums_of_pixels(sums.sum[o]) + splat<FW>(run.bias[o]);
+    value = min8(splat<FW>(run.high), max8(splat<FW>(run.low), value));
+    float* const y = run.y + o * run.y_block + first * run.y_pixel;
+    if (run.y_pixel == 1) {
+      store_wide(y, value);
+    } else {
+      alignas(64) float each[kFewPixels];
+      store_wide(each, value);
+      for (int64_t i = 0; i < kFewPixels; ++i) y[i * run.y_pixel] = each[i];
+    }
   }
 }
 
@@ -131,7 +139,7 @@ TENON_INLINE void one_of_few(const ConvRun& run, int64_t pixel) {
 // Neighbours by as many as a tile has, the last ones some of which are computed twice; others one by one.
 template <int O>
 void run_few(const ConvRun& run) {
-  if (run.x_pixel != 8 || run.y_pixel != 1 || run.pixels < kFewPixels) {
+  if (run.x_pixel != 8 || run.pixels < kFewPixels) {
     for (int64_t pixel = 0; pixel < run.pixels; ++pixel) one_of_few<O>(run, pixel);
     return;
   }

@@ -1,6 +1,7 @@
-// Convolutions from the blocked layout to fewer than eight plain output channels, with one group and a stride of 1
-// along rows: heads that give a mask, a depth or a colour image.
+// Convolutions, also transposed ones, from the blocked layout to fewer than eight plain output channels, with one group
+// and a stride of 1 along rows: heads that give a mask, a depth or a colour image.
 #include "ep/cpu/ops/blocked_rows.h"
+#include "ep/cpu/ops/conv/phases.h"
 #include "ep/cpu/ops/conv/support.h"
 #include "ep/cpu/simd/conv.h"
 #include "ops/unary.h"
@@ -23,33 +24,39 @@ ConvShape as_map(ConvShape shape) {
   return shape;
 }
 
+// A convolution with a stride of 1 along rows, whose outputs are every step_h-th row and step_w-th column.
+struct Part {
+  Phase h, w;
+  int64_t weights = 0;  // where its packed weights begin
+  int64_t taps() const { return h.axis.kernel * w.axis.kernel; }
+};
+
 class FewOutputsConv final : public Kernel {
  public:
   static Result<std::unique_ptr<Kernel>> create(const KernelNode& node) {
     auto kernel = std::make_unique<FewOutputsConv>();
-    TENON_TRY_ASSIGN(kernel->shape_, conv_shape(node, 3));
-    kernel->shape_ = as_map(kernel->shape_);
+    const bool transposed = node.node->op_type == "ConvTranspose";
+    if (transposed) {
+      TENON_TRY_ASSIGN(kernel->shape_, transpose_shape(node));
+    } else {
+      TENON_TRY_ASSIGN(kernel->shape_, conv_shape(node, 3));
+      kernel->shape_ = as_map(kernel->shape_);
+    }
     TENON_TRY_ASSIGN(kernel->epilogue_, read_epilogue(*node.node));
     const ConvShape& shape = kernel->shape_;
-    kernel->name_ = format("conv{}x{}_few", node.inputs[0].shape.rank() == 3 ? 1 : shape.h.kernel,
-                           node.inputs[0].shape.rank() == 3 ? shape.h.kernel : shape.w.kernel);
-    const int64_t taps = shape.h.kernel * shape.w.kernel, blocks = shape.in_blocks();
-    TENON_TRY(expect_constant_floats(node, 1, shape.outputs * shape.channels * taps));
-    auto pack = [&](const float* weights, float* out) {
-      for (int64_t first = 0; first < shape.outputs; first += conv_table().few) {
-        const int64_t count = std::min<int64_t>(conv_table().few, shape.outputs - first);
-        for (int64_t o = 0; o < count; ++o) {
-          for (int64_t c = 0; c < shape.channels; ++c) {
-            for (int64_t t = 0; t < taps; ++t)
-              out[((c / 8 * taps + t) * count + o) * 8 + c % 8] =
-                  weights[((first + o) * shape.channels + c) * taps + t];
-          }
-        }
-        out += blocks * taps * count * 8;
-      }
-    };
-    const std::string key = format("conv_few {} {} {} by {}", shape.channels, taps, shape.outputs, conv_table().few);
-    TENON_TRY_ASSIGN(kernel->weights_, pack_weights(node, 1, key, blocks * taps * shape.outputs * 8, pack));
+    const bool line = node.inputs[0].shape.rank() == 3;
+    kernel->name_ = format("conv{}{}x{}_few", transposed ? "_transpose" : "", line ? 1 : shape.h.kernel,
+                           line ? shape.h.kernel : shape.w.kernel);
+    if (transposed) {
+      kernel->step_h_ = shape.h.stride;
+      kernel->step_w_ = shape.w.stride;
+      for (int64_t oh = 0; oh < std::min(shape.h.stride, shape.h.out); ++oh)
+        for (int64_t ow = 0; ow < std::min(shape.w.stride, shape.w.out); ++ow)
+          kernel->parts_.push_back({phase_of(shape.h, oh), phase_of(shape.w, ow)});
+    } else {
+      kernel->parts_.push_back({{.axis = shape.h}, {.axis = shape.w}});
+    }
+    TENON_TRY(kernel->pack(node, transposed));
     TENON_TRY_ASSIGN(kernel->bias_, ConvBias::create(node, 2, shape.outputs));
     return std::unique_ptr<Kernel>(std::move(kernel));
   }
@@ -58,8 +65,8 @@ class FewOutputsConv final : public Kernel {
     const float* const x = context.input<float>(0);
     const float* const bias = bias_.values(context, context.scratch);
     float* const y = context.output<float>(0);
-    const int64_t rows = shape_.h.out,
-                  row_work = shape_.w.out * shape_.h.kernel * shape_.w.kernel * shape_.in_blocks() * shape_.outputs;
+    const int64_t rows = shape_.h.out, taps = shape_.h.kernel * shape_.w.kernel / (step_h_ * step_w_);
+    const int64_t row_work = shape_.w.out * std::max<int64_t>(1, taps) * shape_.in_blocks() * shape_.outputs;
     context.pool->parallel_for(shape_.batch * rows, grain_of(row_work), [&](int64_t begin, int64_t end) {
       for (int64_t image = begin / rows; image * rows < end; ++image)
         run_rows(x + image * shape_.in_blocks() * 8 * shape_.in_pixels(), bias,
@@ -73,11 +80,64 @@ class FewOutputsConv final : public Kernel {
   std::string_view name() const override { return name_; }
 
  private:
+  // [part][outputs at once][block][row][col][output][8]
+  Status pack(const KernelNode& node, bool transposed) {
+    const int64_t outputs = shape_.outputs, channels = shape_.channels, blocks = shape_.in_blocks();
+    const int64_t kernel = shape_.h.kernel * shape_.w.kernel, few = conv_table().few;
+    TENON_TRY(expect_constant_floats(node, 1, outputs * channels * kernel));
+    int64_t floats = 0;
+    for (Part& part : parts_) {
+      part.weights = floats;
+      floats += part.taps() * blocks * outputs * 8;
+    }
+    auto fill = [&](const float* weights, float* out) {
+      for (const Part& part : parts_) {
+        for (int64_t first = 0; first < outputs; first += few) {
+          const int64_t count = std::min(few, outputs - first), taps = part.taps();
+          for (int64_t t = 0; t < taps; ++t) {
+            const int64_t tap = tap_of(part, t, transposed);
+            for (int64_t o = 0; o < count; ++o) {
+              for (int64_t c = 0; c < channels; ++c) {
+                const int64_t from = transposed ? c * outputs + first + o : (first + o) * channels + c;
+                out[((c / 8 * taps + t) * count + o) * 8 + c % 8] = weights[from * kernel + tap];
+              }
+            }
+          }
+          out += blocks * taps * count * 8;
+        }
+      }
+    };
+    const std::string key = format("conv_few {} {}x{} of {}x{} {}", transposed ? "transpose" : "", step_h_, step_w_,
+                                   std::min(step_h_, shape_.h.out), std::min(step_w_, shape_.w.out), few);
+    // Which phases there are, and their first, depends on pads too.
+    const std::string pads = format(" {} {}", shape_.h.pad_begin % step_h_, shape_.w.pad_begin % step_w_);
+    TENON_TRY_ASSIGN(weights_, pack_weights(node, 1, key + pads, floats, fill));
+    return {};
+  }
+
+  // The node's tap that is tap `t` of a part.
+  int64_t tap_of(const Part& part, int64_t t, bool transposed) const {
+    const int64_t cols = part.w.axis.kernel, row = t / cols, col = t % cols;
+    if (!transposed) return t;
+    const int64_t h = part.h.first_tap + (part.h.axis.kernel - 1 - row) * step_h_;
+    return h * shape_.w.kernel + part.w.first_tap + (cols - 1 - col) * step_w_;
+  }
+
   void run_rows(const float* x, const float* bias, float* y, int64_t begin, int64_t end) const {
-    const WindowAxis &h = shape_.h, &w = shape_.w;
-    const int64_t plane = shape_.out_pixels(), blocks = shape_.channels / 8, tail = shape_.channels % 8;
+    for (const Part& part : parts_) run_part(part, x, bias, y, begin, end);
+    if (is_clamp(epilogue_)) return;
+    for (int64_t o = 0; o < shape_.outputs; ++o)
+      finish_run(epilogue_, y + o * shape_.out_pixels() + begin * shape_.w.out, nullptr, (end - begin) * shape_.w.out);
+  }
+
+  // Those of the output rows [begin, end) that belong to the part.
+  void run_part(const Part& part, const float* x, const float* bias, float* y, int64_t begin, int64_t end) const {
+    const WindowAxis &h = part.h.axis, &w = part.w.axis;
+    const int64_t plane = shape_.out_pixels(), width = shape_.w.out;
+    const int64_t row_begin = (std::max<int64_t>(0, begin - part.h.first_out) + step_h_ - 1) / step_h_;
+    const int64_t row_end = std::min(h.out, (std::max<int64_t>(0, end - part.h.first_out) + step_h_ - 1) / step_h_);
     const bool clamps = is_clamp(epilogue_);
-    const float* weights = weights_.get();
+    const float* weights = weights_.get() + part.weights;
     ConvRun run;
     run.x_block = shape_.in_pixels() * 8;
     run.y_block = plane;
@@ -101,48 +161,62 @@ class FewOutputsConv final : public Kernel {
         run.x_pixel = (span.down ? h.stride * w.in : w.stride) * 8;
         run.rows = span.rows.count;
         run.cols = span.cols.count;
-        run.blocks = any ? blocks : 0;
-        run.tail = any ? tail : 0;
-        run.y = y + first * plane + span.row * w.out + span.col;
-        run.y_pixel = span.down ? w.out : 1;
+        run.blocks = any ? shape_.channels / 8 : 0;
+        run.tail = any ? shape_.channels % 8 : 0;
+        run.y =
+            y + first * plane + (part.h.first_out + span.row * step_h_) * width + part.w.first_out + span.col * step_w_;
+        run.y_pixel = span.down ? step_h_ * width : step_w_;
         run.pixels = span.count;
         run_tile(run);
       };
-      if (is_point(w) && (h.stride == 1 || w.out == 1)) {
-        for_column_spans(h, w, begin, end, run_span);
+      if (is_point(w) && step_w_ == 1 && (h.stride == 1 || w.out == 1)) {
+        for_column_spans(h, w, row_begin, row_end, run_span);
       } else {
-        for_spans(h, w, begin, end, run_span);
+        for_spans(h, w, row_begin, row_end, run_span);
       }
       weights += shape_.in_blocks() * run.w_block;
     }
-    if (clamps) return;
-    for (int64_t o = 0; o < shape_.outputs; ++o)
-      finish_run(epilogue_, y + o * plane + begin * w.out, nullptr, (end - begin) * w.out);
   }
 
   ConvShape shape_;
   Epilogue epilogue_;
   std::string name_;
+  std::vector<Part> parts_;
+  int64_t step_h_ = 1, step_w_ = 1;
   std::shared_ptr<const float> weights_;
   ConvBias bias_;
 };
 
 }  // namespace
 
-Status match_conv_few(const KernelNode& node) {
+namespace {
+
+Status match_few(const KernelNode& node, const ConvShape& shape) {
   constexpr int64_t kFewOutputs = 7;
-  TENON_TRY_ASSIGN(ConvShape shape, conv_shape(node, 3));
   TENON_UNSUPPORTED_IF(node.constants[1] == nullptr, "The weights are not constant.");
   TENON_UNSUPPORTED_IF(shape.group != 1, "One group is served, not {}.", shape.group);
   TENON_UNSUPPORTED_IF(shape.channels == 0, "There are no channels.");
   TENON_UNSUPPORTED_IF(shape.outputs < 1 || shape.outputs > kFewOutputs, "1 to {} outputs are served, not {}.",
                        kFewOutputs, shape.outputs);
-  shape = as_map(shape);
-  TENON_UNSUPPORTED_IF(!is_point(shape.d) || shape.d.out != 1, "Windows in volumes are not served.");
-  TENON_UNSUPPORTED_IF(shape.w.stride != 1, "A stride of {} along rows is not served.", shape.w.stride);
   TENON_UNSUPPORTED_IF(node.inputs.size() > 3 && node.inputs[3].present(), "A residual is not served.");
   TENON_TRY(expect_layout(node.inputs[0], Layout::kBlocked8, "The input"));
   return expect_layout(node.outputs[0], Layout::kPlain, "The output");
+}
+
+}  // namespace
+
+Status match_conv_few(const KernelNode& node) {
+  TENON_TRY_ASSIGN(ConvShape shape, conv_shape(node, 3));
+  TENON_TRY(match_few(node, shape));
+  shape = as_map(shape);
+  TENON_UNSUPPORTED_IF(!is_point(shape.d) || shape.d.out != 1, "Windows in volumes are not served.");
+  TENON_UNSUPPORTED_IF(shape.w.stride != 1, "A stride of {} along rows is not served.", shape.w.stride);
+  return {};
+}
+
+Status match_conv_transpose_few(const KernelNode& node) {
+  TENON_TRY_ASSIGN(const ConvShape shape, transpose_shape(node));
+  return match_few(node, shape);
 }
 
 Result<std::unique_ptr<Kernel>> create_conv_few(const KernelNode& node) { return FewOutputsConv::create(node); }
