@@ -97,9 +97,9 @@ LayoutChoice choose_conv(const KernelNode& node) {
   }
   if (node.outputs_read_plain && !blocked_now && is_better_plain(x.shape, node.inputs[1].shape, node.outputs[0].shape))
     return all_plain(node);
-  if (outputs < 8 && (blocked_now || channels >= 8)) {
+  if (outputs < 8) {
     Question few(node);
-    few.input_unless_constant(0, Layout::kBlocked8);
+    if (blocked_now || channels >= 8) few.input_unless_constant(0, Layout::kBlocked8);
     if (few.served()) return few.choice();
   }
   question.outputs(Layout::kBlocked8);

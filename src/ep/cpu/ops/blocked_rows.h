@@ -18,6 +18,8 @@ Result<std::unique_ptr<Kernel>> create_conv_direct(const KernelNode& node);
 Status match_conv_few(const KernelNode& node);
 Status match_conv_transpose_few(const KernelNode& node);
 Result<std::unique_ptr<Kernel>> create_conv_few(const KernelNode& node);
+Status match_conv_few_plain(const KernelNode& node);  // from fewer than eight plain channels
+Result<std::unique_ptr<Kernel>> create_conv_few_plain(const KernelNode& node);
 // conv/transpose.cc: blocked input, blocked or (small windows without overlap) plain output.
 Status match_conv_transpose(const KernelNode& node);
 Result<std::unique_ptr<Kernel>> create_conv_transpose(const KernelNode& node);

@@ -36,19 +36,23 @@ struct ConvRun {
 // [channel][row][col][width * 8]; x_block and w_block step one channel, `blocks` counts channels, `tail` is 0.
 
 // Few outputs: `y` is plain, y_block floats from one output to the next, weights are packed [block][row][col][output][8
-// input channels], and `bias` has one number an output. No residuals, nothing fetched ahead.
+// input channels], and `bias` has one number an output. No residuals, nothing fetched ahead. With plain input too,
+// weights are [channel][row][col][output], `blocks` counts channels, pixels and y_pixel are 1 apart, and up to
+// kFewPlainBeyond floats are read beyond each row's last tap.
 
 inline constexpr int kMostConvWidth = 6;
 inline constexpr int kMostFewOutputs = 3;
+inline constexpr int64_t kFewPlainBeyond = 63;
 
 struct ConvTable {
   int widths;            // a run computes 1 to `widths` blocks of output channels at once
   int64_t panel_bytes;   // of weights at most, for full speed
   int64_t far_products;  // vectors of eight multiplied while one of weights arrives from beyond L2
-  void (*run[kMostConvWidth])(const ConvRun&);        // [width - 1]
-  void (*run_plain[kMostConvWidth])(const ConvRun&);  // [width - 1]
-  int few;                                            // outputs at once, of few
-  void (*run_few[kMostFewOutputs])(const ConvRun&);   // [outputs - 1]
+  void (*run[kMostConvWidth])(const ConvRun&);             // [width - 1]
+  void (*run_plain[kMostConvWidth])(const ConvRun&);       // [width - 1]
+  int few;                                                 // outputs at once, of few
+  void (*run_few[kMostFewOutputs])(const ConvRun&);        // [outputs - 1]
+  void (*run_few_plain[kMostFewOutputs])(const ConvRun&);  // [outputs - 1], of kMostFewOutputs
 };
 const ConvTable& conv_table();
 

@@ -147,4 +147,47 @@ void run_few(const ConvRun& run) {
     few_pixels<O>(run, first + kFewPixels <= run.pixels ? first : run.pixels - kFewPixels);
 }
 
+// Plain input: vectors of neighbouring pixels, R of them.
+template <int O, int R>
+TENON_INLINE void plain_pixels(const ConvRun& run, int64_t first) {
+  FewSums<O, R, FW> sums;
+  const float *x = run.x + first, *w = run.w;
+  for (int64_t b = 0; b < run.blocks; ++b, x += run.x_block) {
+    const float* row = x;
+    for (int64_t r = 0; r < run.rows; ++r, row += run.x_row) {
+      const float* tap = row;
+      for (int64_t c = 0; c < run.cols; ++c, tap += run.x_col, w += O) {
+#pragma GCC unroll 4
+        for (int i = 0; i < R; ++i) {
+          const FW value = loaded_once(load_wide(tap + i * kWide));
+#pragma GCC unroll 3
+          for (int o = 0; o < O; ++o) sums.sum[o][i] = fma8(value, splat<FW>(w[o]), sums.sum[o][i]);
+        }
+      }
+    }
+  }
+#pragma GCC unroll 3
+  for (int o = 0; o < O; ++o) {
+#pragma GCC unroll 4
+    for (int i = 0; i < R; ++i) {
+      const int64_t at = first + i * kWide, left = run.pixels - at;
+      FW value = sums.sum[o][i] + splat<FW>(run.bias[o]);
+      value = min8(splat<FW>(run.high), max8(splat<FW>(run.low), value));
+      if (left >= kWide) {
+        store_wide(run.y + o * run.y_block + at, value);
+      } else if (left > 0) {
+        store_part_wide(run.y + o * run.y_block + at, left, value);
+      }
+    }
+  }
+}
+
+template <int O>
+void run_few_plain(const ConvRun& run) {
+  constexpr int kVectors = 4;
+  int64_t first = 0;
+  for (; first + (kVectors - 1) * kWide < run.pixels; first += kVectors * kWide) plain_pixels<O, kVectors>(run, first);
+  for (; first < run.pixels; first += kWide) plain_pixels<O, 1>(run, first);
+}
+
 }  // namespace tenon::cpu::TENON_ISA_NAMESPACE

@@ -78,8 +78,15 @@ void run_plain(const ConvRun& run) {
 template <int... kIndex, int... kFew>
 constexpr ConvTable table_of(std::integer_sequence<int, kIndex...>, std::integer_sequence<int, kFew...>) {
   return {
-      kConvWidths, kConvPanelBytes,        kConvFarProducts, {&run_blocked<kIndex + 1>...}, {&run_plain<kIndex + 1>...},
-      kFewOutputs, {&run_few<kFew + 1>...}};
+      kConvWidths,
+      kConvPanelBytes,
+      kConvFarProducts,
+      {&run_blocked<kIndex + 1>...},
+      {&run_plain<kIndex + 1>...},
+      kFewOutputs,
+      {&run_few<kFew + 1>...},
+      {&run_few_plain<1>, &run_few_plain<2>, &run_few_plain<3>},
+  };
 }
 
 }  // namespace

@@ -208,6 +208,51 @@ TEST_P(ConvTiles, FewOutputs) {
   }
 }
 
+// From plain channels; what lies behind the last tap of a row is read and does not count.
+TEST_P(ConvTiles, FewOutputsOfPlainInputs) {
+  constexpr int64_t kRows = 2, kCols = 3, kGap = 2, kChannels = 2;
+  for (int outputs = 1; outputs <= kMostFewOutputs; ++outputs) {
+    for (int64_t pixels = 1; pixels <= 150; ++pixels) {
+      ConvRun run;
+      run.x_col = kGap;
+      run.x_row = pixels + kCols * kGap;
+      run.x_block = kRows * run.x_row;
+      run.rows = kRows;
+      run.cols = kCols;
+      run.blocks = kChannels;
+      run.low = -1.5f;
+      run.high = 2.0f;
+      run.pixels = pixels;
+      run.y_block = pixels + 3;
+      std::vector<float> x = random_floats(random_, kChannels * run.x_block);
+      x.resize(x.size() + kFewPlainBeyond, std::numeric_limits<float>::quiet_NaN());
+      const auto w = random_floats(random_, kChannels * kRows * kCols * outputs),
+                 bias = random_floats(random_, outputs);
+      std::vector<float> y(outputs * run.y_block, kGuard);
+      run.x = x.data();
+      run.w = w.data();
+      run.bias = bias.data();
+      run.y = y.data();
+      table_.run_few_plain[outputs - 1](run);
+      for (int64_t at = 0; at < std::ssize(y); ++at) {
+        const int64_t o = at / run.y_block, p = at % run.y_block;
+        if (p >= pixels) {
+          ASSERT_EQ(y[at], kGuard) << "behind the pixels of output " << o;
+          continue;
+        }
+        double sum = bias[o];
+        for (int64_t b = 0; b < kChannels; ++b)
+          for (int64_t r = 0; r < kRows; ++r)
+            for (int64_t c = 0; c < kCols; ++c)
+              sum += static_cast<double>(x[b * run.x_block + r * run.x_row + c * kGap + p]) *
+                     w[((b * kRows + r) * kCols + c) * outputs + o];
+        ASSERT_NEAR(y[at], std::clamp(sum, -1.5, 2.0), 2e-5)
+            << "pixel " << p << " of output " << o << " of " << outputs;
+      }
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Isas, ConvTiles, testing::ValuesIn(testable_isas()),
                          [](const auto& info) { return isa_name(info.param); });
 

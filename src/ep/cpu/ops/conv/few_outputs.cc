@@ -187,11 +187,115 @@ class FewOutputsConv final : public Kernel {
   ConvBias bias_;
 };
 
-}  // namespace
+// The same from a plain input of fewer than eight channels, which is copied with its padding first: then whole rows are
+// computed without borders.
+class FewPlainConv final : public Kernel {
+ public:
+  static Result<std::unique_ptr<Kernel>> create(const KernelNode& node) {
+    auto kernel = std::make_unique<FewPlainConv>();
+    TENON_TRY_ASSIGN(kernel->shape_, conv_shape(node));
+    TENON_TRY_ASSIGN(kernel->epilogue_, read_epilogue(*node.node));
+    const ConvShape& shape = kernel->shape_;
+    kernel->name_ = format("conv{}x{}_few_plain", shape.h.kernel, shape.w.kernel);
+    kernel->rows_ = std::max(shape.h.in + shape.h.pad_begin, (shape.h.out - 1) * shape.h.stride + shape.h.reach());
+    kernel->width_ = std::max(shape.w.in + shape.w.pad_begin, shape.w.out - 1 + shape.w.reach());
+    const int64_t taps = shape.channels * shape.h.kernel * shape.w.kernel;
+    TENON_TRY(expect_constant_floats(node, 1, shape.outputs * taps));
+    // [outputs at once][channel][row][col][output]
+    auto pack = [&](const float* weights, float* out) {
+      for (int64_t first = 0; first < shape.outputs; first += kMostFewOutputs) {
+        const int64_t count = std::min<int64_t>(kMostFewOutputs, shape.outputs - first);
+        for (int64_t t = 0; t < taps; ++t)
+          for (int64_t o = 0; o < count; ++o) *out++ = weights[(first + o) * taps + t];
+      }
+    };
+    TENON_TRY_ASSIGN(kernel->weights_,
+                     pack_weights(node, 1, format("conv_few_plain {}", shape.outputs), shape.outputs * taps, pack));
+    TENON_TRY_ASSIGN(kernel->bias_, ConvBias::create(node, 2, shape.outputs));
+    return std::unique_ptr<Kernel>(std::move(kernel));
+  }
 
-namespace {
+  Status run(KernelContext& context) const override {
+    const float* const bias = bias_.values(context, context.scratch + copied_bytes());
+    auto* const copied = reinterpret_cast<float*>(context.scratch);
+    copy(*context.pool, context.input<float>(0), copied);
+    float* const y = context.output<float>(0);
+    constexpr int64_t kColumns = 2048;  // that a thread takes at once
+    const int64_t rows = shape_.h.out, channels = shape_.channels, width = shape_.w.out;
+    const int64_t chunks = (width + kColumns - 1) / kColumns;
+    const int64_t taps = shape_.h.kernel * shape_.w.kernel * channels * shape_.outputs;
+    context.pool->parallel_for(
+        shape_.batch * rows * chunks, grain_of(std::min(width, kColumns) * taps / 8), [&](int64_t begin, int64_t end) {
+          for (int64_t item = begin; item < end; ++item) {
+            const int64_t image = item / chunks / rows, row = item / chunks % rows, first = item % chunks * kColumns;
+            run_columns(copied + (image * channels * rows_ + row * shape_.h.stride) * width_ + first, bias,
+                        y + image * shape_.outputs * shape_.out_pixels() + row * width + first,
+                        std::min(kColumns, width - first));
+          }
+        });
+    return {};
+  }
+  size_t scratch_bytes() const override { return copied_bytes() + bias_.scratch_bytes(); }
+  bool reads(size_t input) const override { return input != 1; }
+  std::string_view name() const override { return name_; }
 
-Status match_few(const KernelNode& node, const ConvShape& shape) {
+ private:
+  size_t copied_bytes() const {
+    return round_up((shape_.batch * shape_.channels * rows_ * width_ + kFewPlainBeyond) * 4, 64);
+  }
+
+  void copy(ThreadPool& pool, const float* x, float* to) const {
+    const WindowAxis &h = shape_.h, &w = shape_.w;
+    pool.parallel_for(shape_.batch * shape_.channels * rows_, grain_of(width_ / 8), [&](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row) {
+        float* const out = to + row * width_;
+        const int64_t from = row % rows_ - h.pad_begin;
+        std::fill_n(out, width_, 0.0f);
+        if (from < 0 || from >= h.in) continue;
+        std::copy_n(x + (row / rows_ * h.in + from) * w.in, w.in, out + w.pad_begin);
+      }
+    });
+    std::fill_n(to + shape_.batch * shape_.channels * rows_ * width_, kFewPlainBeyond, 0.0f);
+  }
+
+  // Outputs beside each other in a row.
+  void run_columns(const float* x, const float* bias, float* y, int64_t columns) const {
+    const bool clamps = is_clamp(epilogue_);
+    const float* weights = weights_.get();
+    ConvRun run;
+    run.x = x;
+    run.x_col = shape_.w.dilation;
+    run.x_row = shape_.h.dilation * width_;
+    run.x_block = rows_ * width_;
+    run.rows = shape_.h.kernel;
+    run.cols = shape_.w.kernel;
+    run.blocks = shape_.channels;
+    run.y_block = shape_.out_pixels();
+    run.low = clamps ? clamp_low(epilogue_) : -kInfinity;
+    run.high = clamps ? clamp_high(epilogue_) : kInfinity;
+    run.pixels = columns;
+    for (int64_t first = 0; first < shape_.outputs; first += kMostFewOutputs) {
+      const int64_t count = std::min<int64_t>(kMostFewOutputs, shape_.outputs - first);
+      run.w = weights;
+      run.bias = bias + first;
+      run.y = y + first * run.y_block;
+      conv_table().run_few_plain[count - 1](run);
+      weights += count * run.blocks * run.rows * run.cols;
+    }
+    for (int64_t o = 0; o < shape_.outputs && !clamps; ++o)
+      finish_run(epilogue_, y + o * run.y_block, nullptr, columns);
+  }
+
+  ConvShape shape_;
+  Epilogue epilogue_;
+  std::string name_;
+  int64_t rows_ = 0, width_ = 0;  // of a copied channel
+  std::shared_ptr<const float> weights_;
+  ConvBias bias_;
+};
+
+// `input`: the layout of the input.
+Status match_few(const KernelNode& node, const ConvShape& shape, Layout input) {
   constexpr int64_t kFewOutputs = 7;
   TENON_UNSUPPORTED_IF(node.constants[1] == nullptr, "The weights are not constant.");
   TENON_UNSUPPORTED_IF(shape.group != 1, "One group is served, not {}.", shape.group);
@@ -199,7 +303,7 @@ Status match_few(const KernelNode& node, const ConvShape& shape) {
   TENON_UNSUPPORTED_IF(shape.outputs < 1 || shape.outputs > kFewOutputs, "1 to {} outputs are served, not {}.",
                        kFewOutputs, shape.outputs);
   TENON_UNSUPPORTED_IF(node.inputs.size() > 3 && node.inputs[3].present(), "A residual is not served.");
-  TENON_TRY(expect_layout(node.inputs[0], Layout::kBlocked8, "The input"));
+  TENON_TRY(expect_layout(node.inputs[0], input, "The input"));
   return expect_layout(node.outputs[0], Layout::kPlain, "The output");
 }
 
@@ -207,7 +311,7 @@ Status match_few(const KernelNode& node, const ConvShape& shape) {
 
 Status match_conv_few(const KernelNode& node) {
   TENON_TRY_ASSIGN(ConvShape shape, conv_shape(node, 3));
-  TENON_TRY(match_few(node, shape));
+  TENON_TRY(match_few(node, shape, Layout::kBlocked8));
   shape = as_map(shape);
   TENON_UNSUPPORTED_IF(!is_point(shape.d) || shape.d.out != 1, "Windows in volumes are not served.");
   TENON_UNSUPPORTED_IF(shape.w.stride != 1, "A stride of {} along rows is not served.", shape.w.stride);
@@ -216,8 +320,26 @@ Status match_conv_few(const KernelNode& node) {
 
 Status match_conv_transpose_few(const KernelNode& node) {
   TENON_TRY_ASSIGN(const ConvShape shape, transpose_shape(node));
-  return match_few(node, shape);
+  return match_few(node, shape, Layout::kBlocked8);
 }
+
+Status match_conv_few_plain(const KernelNode& node) {
+  constexpr int64_t kFewChannels = 7, kMostPadded = 1024;
+  TENON_TRY_ASSIGN(const ConvShape shape, conv_shape(node));
+  TENON_TRY(match_few(node, shape, Layout::kPlain));
+  TENON_UNSUPPORTED_IF(shape.channels > kFewChannels, "1 to {} channels are served, not {}.", kFewChannels,
+                       shape.channels);
+  TENON_UNSUPPORTED_IF(shape.w.stride != 1, "A stride of {} along rows is not served.", shape.w.stride);
+  TENON_UNSUPPORTED_IF(shape.h.kernel * shape.w.kernel == 1, "Single taps are not served.");
+  // They are copied, and so is what the last windows reach.
+  for (const WindowAxis* axis : {&shape.h, &shape.w})
+    TENON_UNSUPPORTED_IF(axis->pad_begin > kMostPadded || axis->reach() > kMostPadded,
+                         "A pad of {} and a window of {} are more than {}.", axis->pad_begin, axis->reach(),
+                         kMostPadded);
+  return {};
+}
+
+Result<std::unique_ptr<Kernel>> create_conv_few_plain(const KernelNode& node) { return FewPlainConv::create(node); }
 
 Result<std::unique_ptr<Kernel>> create_conv_few(const KernelNode& node) { return FewOutputsConv::create(node); }
 
