@@ -52,6 +52,14 @@ Status pass_fuse_residuals(Graph& graph, const PassOptions& options);
 Status pass_layer_norms(Graph& graph, const PassOptions& options);
 Status pass_skip_layer_norms(Graph& graph, const PassOptions& options);
 Status pass_moment_norms(Graph& graph, const PassOptions& options);  // pass_moment_norm.cc
+// pass_group_norm.cc
+Status pass_group_norms(Graph& graph, const PassOptions& options);
+// Reshape(InstanceNormalization(Reshape(x))), whose first Reshape calls groups channels: GroupNormalization. Whether
+// node `here` was replaced.
+bool group_norm_of_reshapes(Rewriter& rewriter, NodeId here);
+// A factor or a summand for each channel behind a norm of channels: part of its scale and bias. Whether node `here` was
+// replaced.
+bool scale_into_group_norm(Rewriter& rewriter, NodeId here);
 // pass_einsum.cc
 Status pass_einsums(Graph& graph, const PassOptions& options);
 // pass_attention_forms.cc

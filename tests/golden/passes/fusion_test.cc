@@ -149,6 +149,28 @@ TEST(Fusion, ANormalisationBehindAnActivationIsADepthwiseConvolution) {
   expect_golden("normalisation", m, 5);
 }
 
+// Mish and Swish in pieces, and a PRelu of one slope.
+TEST(Fusion, MishSwishAndOneSlope) {
+  GraphMaker m;
+  const ValueId x = m.input("x", {"N", "5"});
+  ValueId y = m.node("Mul", {x, m.node("Tanh", {m.node("Softplus", {x})})});
+  y = m.node("Mul", {m.node("Sigmoid", {m.node("Mul", {y, m.number(1.702f)})}), y});
+  m.output(m.node("PRelu", {y, m.number(0.25f, Shape{1})}));
+  expect_golden("mish", m);
+}
+
+// As exporters write GroupNormalization for versions without it.
+TEST(Fusion, GroupsThatAreCalledChannelsAreANormOfGroups) {
+  GraphMaker m;
+  ValueId x = m.input("x", {"N", "8", "5", "6"});
+  ValueId y = m.node("Reshape", {x, m.ints({0, 2, -1})});
+  y = m.node("InstanceNormalization", {y, m.floats("ones", {2}, {1, 1}), m.floats("zeros", {2}, {0, 0})});
+  y = m.node("Reshape", {y, m.ints({-1, 8, 5, 6})});
+  y = m.node("Mul", {y, m.weights("scale", {8, 1, 1})});
+  m.output(m.node("Relu", {m.node("Add", {m.weights("shift", {1, 8, 1, 1}), y})}));
+  expect_golden("group_norm", m);
+}
+
 // A Pad of zeros in front of windows that already have some; in front of an average and, after Relu, of a maximum.
 TEST(Fusion, PadsBecomeThePaddingOfWindows) {
   GraphMaker m;

@@ -163,6 +163,15 @@ TEST(Refusal, GeluWithAWrongConstantStaysInPieces) {
   EXPECT_EQ(operators_after(m), "Div Erf Add Mul Mul");
 }
 
+TEST(Refusal, MishOfTwoDifferentValuesAndSlopesOfColumnsStay) {
+  GraphMaker m;
+  const ValueId x = m.input("x", {"N", "5"}), z = m.input("z", {"N", "5"});
+  m.output(m.node("Mul", {x, m.node("Tanh", {m.node("Softplus", {z})})}));
+  m.output(m.node("Mul", {x, m.node("Sigmoid", {m.node("Mul", {z, m.number(1.702f)})})}));
+  m.output(m.node("PRelu", {x, m.weights("slopes", {5})}));
+  EXPECT_EQ(operators_after(m), "Softplus tenon.Activation:tanh Mul Mul tenon.Activation:sigmoid Mul PRelu");
+}
+
 TEST(Refusal, GeluOfTwoDifferentValuesStaysInPieces) {
   GraphMaker m;
   ValueId x = m.input("x", {"N", "8"}), z = m.input("z", {"N", "8"});

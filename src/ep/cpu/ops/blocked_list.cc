@@ -83,6 +83,10 @@ constexpr KernelEntry kRows[] = {
     {"tenon", "Reorder", 1, kAnyVersion, "reorder", &match_reorder, &create_reorder},
     {"", "Concat", 4, kAnyVersion, "blocked_concat", &match_blocked_concat, &create_blocked_concat},
     {"", "Split", 2, kAnyVersion, "blocked_split", &match_blocked_split, &create_blocked_split},
+    {"", "GroupNormalization", 18, kAnyVersion, "blocked_group_norm", &match_blocked_group_norm,
+     &create_blocked_group_norm},
+    {"", "InstanceNormalization", 6, kAnyVersion, "blocked_group_norm", &match_blocked_group_norm,
+     &create_blocked_group_norm},
     {"", "Pad", 2, kAnyVersion, "blocked_pad", &match_blocked_pad, &create_blocked_pad},
     {"", "Slice", 1, kAnyVersion, "blocked_slice", &match_blocked_slice, &create_blocked_slice},
 };

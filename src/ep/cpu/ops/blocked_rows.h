@@ -43,6 +43,9 @@ Status match_blocked_concat(const KernelNode& node);
 Result<std::unique_ptr<Kernel>> create_blocked_concat(const KernelNode& node);
 Status match_blocked_split(const KernelNode& node);
 Result<std::unique_ptr<Kernel>> create_blocked_split(const KernelNode& node);
+// norm/blocked.cc: InstanceNormalization, GroupNormalization
+Status match_blocked_group_norm(const KernelNode& node);
+Result<std::unique_ptr<Kernel>> create_blocked_group_norm(const KernelNode& node);
 // pad/blocked.cc: spatial dimensions.
 Status match_blocked_pad(const KernelNode& node);
 Result<std::unique_ptr<Kernel>> create_blocked_pad(const KernelNode& node);

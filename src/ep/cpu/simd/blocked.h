@@ -26,6 +26,11 @@ struct BlockedTable {
   // Sum and maximum of each of the 8 channels over the pixels.
   void (*sum)(const float* x, int64_t pixels, float* y);
   void (*maximum)(const float* x, int64_t pixels, float* y);
+  // The sum of (x - mean)^2 likewise, with a mean for each channel.
+  void (*squares)(const float* x, int64_t pixels, const float* mean, float* y);
+  // y = (x - mean) * factor + offset, each of which has a number for each channel. y may be x.
+  void (*standardise)(const float* x, int64_t pixels, const float* mean, const float* factor, const float* offset,
+                      float* y);
 };
 const BlockedTable& blocked_table();
 

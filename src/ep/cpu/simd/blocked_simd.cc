@@ -142,8 +142,10 @@ void to_channels_last(const float* x, float* y, int64_t stride, int channels, in
     for (int64_t i = 0; i < pixels; ++i) store_part8(y + i * stride, channels, load8(x + i * 8));
 }
 
-// Long sums are made of sums of 256 pixels: a single chain would lose digits on large maps.
-void sum(const float* x, int64_t pixels, float* y) {
+// The sum of what `term` makes of vectors of pixels. Long sums are made of sums of 256 pixels: a single chain would
+// lose digits on large maps.
+template <typename Term>
+TENON_INLINE void sum_of(const float* x, int64_t pixels, float* y, const Term& term) {
   F8 total = zero8();
   for (int64_t first = 0; first < pixels; first += 256) {
     const int64_t n = pixels - first < 256 ? pixels - first : 256;
@@ -152,12 +154,32 @@ void sum(const float* x, int64_t pixels, float* y) {
     int64_t i = 0;
     for (; i + 4 <= n; i += 4) {
 #pragma GCC unroll 4
-      for (int k = 0; k < 4; ++k) part[k] = part[k] + load8(p + (i + k) * 8);
+      for (int k = 0; k < 4; ++k) part[k] = term(load8(p + (i + k) * 8), part[k]);
     }
-    for (; i < n; ++i) part[0] = part[0] + load8(p + i * 8);
+    for (; i < n; ++i) part[0] = term(load8(p + i * 8), part[0]);
     total = total + ((part[0] + part[1]) + (part[2] + part[3]));
   }
   store8(y, total);
+}
+
+void sum(const float* x, int64_t pixels, float* y) {
+  sum_of(x, pixels, y, [](F8 value, F8 before) { return before + value; });
+}
+
+void squares(const float* x, int64_t pixels, const float* mean, float* y) {
+  const F8 centre = load8(mean);
+  sum_of(x, pixels, y, [centre](F8 value, F8 before) {
+    const F8 d = value - centre;
+    return fma8(d, d, before);
+  });
+}
+
+void standardise(const float* x, int64_t pixels, const float* mean, const float* factor, const float* offset,
+                 float* y) {
+  const FW m = repeat8<FW>(mean), f = repeat8<FW>(factor), o = repeat8<FW>(offset);
+  int64_t i = 0;
+  for (; i + kPixels <= pixels; i += kPixels) store_wide(y + i * 8, fma8(load_wide(x + i * 8) - m, f, o));
+  for (; i < pixels; ++i) store8(y + i * 8, fma8(load8(x + i * 8) - load8(mean), load8(factor), load8(offset)));
 }
 
 void maximum(const float* x, int64_t pixels, float* y) {
@@ -169,7 +191,7 @@ void maximum(const float* x, int64_t pixels, float* y) {
 }  // namespace
 
 extern const BlockedTable blocked_table;
-const BlockedTable blocked_table = {&activate,           &binary,           &to_blocked, &to_plain,
-                                    &from_channels_last, &to_channels_last, &sum,        &maximum};
+const BlockedTable blocked_table = {&activate,         &binary, &to_blocked, &to_plain, &from_channels_last,
+                                    &to_channels_last, &sum,    &maximum,    &squares,  &standardise};
 
 }  // namespace tenon::cpu::TENON_ISA_NAMESPACE

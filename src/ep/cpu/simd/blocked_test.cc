@@ -57,6 +57,29 @@ TEST_P(Blocked, Activations) {
   }
 }
 
+// One pixel to more than two of the sums that a long one is made of.
+TEST_P(Blocked, MomentsOfChannels) {
+  for (int64_t pixels : {1, 2, 3, 4, 7, 255, 256, 257, 700}) {
+    const std::vector<float> x = values(pixels * 8), mean = values(8), factor = values(8), offset = values(8);
+    std::vector<float> sums(8), squares(8), y(pixels * 8);
+    table_.sum(x.data(), pixels, sums.data());
+    table_.squares(x.data(), pixels, mean.data(), squares.data());
+    table_.standardise(x.data(), pixels, mean.data(), factor.data(), offset.data(), y.data());
+    for (int64_t c = 0; c < 8; ++c) {
+      double sum = 0, square = 0, most = 0;
+      for (int64_t i = 0; i < pixels; ++i) {
+        const double value = x[i * 8 + c], far = value - mean[c];
+        sum += value;
+        square += far * far;
+        most += std::abs(value);
+        ASSERT_NEAR(y[i * 8 + c], far * factor[c] + offset[c], 1e-5 * (1 + std::abs(far * factor[c]))) << i;
+      }
+      EXPECT_NEAR(sums[c], sum, 1e-6 * (1 + most)) << pixels;
+      EXPECT_NEAR(squares[c], square, 1e-5 * (1 + square)) << pixels;
+    }
+  }
+}
+
 TEST_P(Blocked, BinaryOperators) {
   constexpr BinaryKind kAll[] = {BinaryKind::kAdd, BinaryKind::kSub, BinaryKind::kMul,  BinaryKind::kDiv,
                                  BinaryKind::kMin, BinaryKind::kMax, BinaryKind::kPRelu};

@@ -69,7 +69,11 @@ void fill_rows(const Shape& in, const PadDesc& pad, const std::byte* x, const st
       at[d] = 0;
     }
     if (!inside) {
-      nn::fill_elements(to, value, bytes, width);
+      if constexpr (bytes <= 16) {
+        nn::fill_elements(to, value, bytes, width);
+      } else {
+        for (int64_t i = 0; i < width; ++i) std::memcpy(to + i * bytes, value, bytes);
+      }
       continue;
     }
     const std::byte* const from = x + offset * bytes;
