@@ -280,6 +280,47 @@ Status pass_convolutions(Graph& graph, const PassOptions&) {
   return {};
 }
 
+Status pass_sums_of_two(Graph& graph, const PassOptions&) {
+  constexpr int kAdd = 14;  // the version of Add
+  constexpr size_t kMostInputs = 8;
+  Rewriter rewriter(graph);
+  for (NodeId i : rewriter.ids()) {
+    const Node& node = rewriter.node(i);
+    const bool sum = node.op_type == "Sum";
+    if (!node.domain.empty() || (!sum && node.op_type != "Max" && node.op_type != "Min") || node.outputs.size() != 1)
+      continue;
+    const size_t count = node.inputs.size();
+    const auto binary = [&](ValueId a, ValueId b, ValueId y) {
+      Node made = sum ? make_node("Add", kAdd, node.name, {a, b}, {y}) : node;
+      made.inputs = {a, b};
+      made.outputs = {y};
+      return made;
+    };
+    if (count == 2 && sum) {
+      rewriter.replace(i, binary(node.inputs[0], node.inputs[1], node.outputs[0]));
+      continue;
+    }
+    if (count < 3 || count > kMostInputs || !rewriter.is_float(node.outputs[0])) continue;
+    const auto alike = [&](ValueId id) { return id != kNoValue && rewriter.same_shape(id, node.outputs[0]); };
+    const auto convolved = [&](ValueId id) { return comes_from_convolution(rewriter, id); };
+    if (!std::all_of(node.inputs.begin(), node.inputs.end(), alike) ||
+        !std::any_of(node.inputs.begin(), node.inputs.end(), convolved))
+      continue;
+    const std::vector<ValueId> inputs = node.inputs;
+    ValueId before = inputs[0];
+    for (size_t k = 1; k + 1 < count; ++k) {
+      Value part = rewriter.value(node.outputs[0]);
+      part.name += ":" + std::to_string(k);
+      const ValueId y = rewriter.add_value(std::move(part));
+      rewriter.insert_before(i, binary(before, inputs[k], y));
+      before = y;
+    }
+    rewriter.replace(i, binary(before, inputs.back(), node.outputs[0]));
+  }
+  rewriter.finish();
+  return {};
+}
+
 Status pass_convolution_scale(Graph& graph, const PassOptions&) {
   Rewriter rewriter(graph);
   for (NodeId i : rewriter.ids()) {

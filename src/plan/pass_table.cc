@@ -35,6 +35,7 @@ constexpr Pass kPasses[] = {
     {"window_pads", PassPhase::kLoad, &pass_window_pads},
     {"dequantize_weights", PassPhase::kLoad, &pass_dequantize_weights},
     {"convolutions", PassPhase::kLoad, &pass_convolutions},
+    {"sums_of_two", PassPhase::kLoad, &pass_sums_of_two},
     {"matmuls", PassPhase::kLoad, &pass_matmuls},
     {"sink_squeeze", PassPhase::kLoad, &pass_sink_squeeze},
     {"convolution_scale", PassPhase::kLoad, &pass_convolution_scale},

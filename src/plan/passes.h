@@ -28,6 +28,9 @@ Status pass_transpose_before_unsqueeze(Graph& graph, const PassOptions& options)
 Status pass_activations(Graph& graph, const PassOptions& options);
 // pass_conv.cc: Conv and ConvTranspose with constant weights
 Status pass_convolutions(Graph& graph, const PassOptions& options);       // ONNX's become tenon's
+// Sum of two becomes Add; Sum, Max and Min of more, where a convolution is near, become those of two, which stay in the
+// convolution's layout and join it.
+Status pass_sums_of_two(Graph& graph, const PassOptions& options);
 Status pass_convolution_scale(Graph& graph, const PassOptions& options);  // BatchNormalization and Mul into weights
 Status pass_convolution_bias(Graph& graph, const PassOptions& options);
 Status pass_parallel_convolutions(Graph& graph, const PassOptions& options);  // sums of convolutions of one input

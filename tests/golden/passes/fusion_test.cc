@@ -149,6 +149,17 @@ TEST(Fusion, ANormalisationBehindAnActivationIsADepthwiseConvolution) {
   expect_golden("normalisation", m, 5);
 }
 
+// Sums of two and three, of which convolutions take the others as residuals.
+TEST(Fusion, SumsBecomeAdditionsOfTwo) {
+  GraphMaker m;
+  const ValueId x = m.input("x", {"N", "4", "5", "6"});
+  const auto conv = [&](ValueId v, const char* name) { return m.node("Conv", {v, m.weights(name, {4, 4, 1, 1})}); };
+  ValueId y = m.node("Sum", {conv(x, "w0"), x});
+  y = m.node("Relu", {m.node("Sum", {conv(y, "w1"), x, conv(y, "w2")})});
+  m.output(m.node("Max", {y, x, conv(y, "w3")}));
+  expect_golden("sums", m);
+}
+
 // Mish and Swish in pieces, and a PRelu of one slope.
 TEST(Fusion, MishSwishAndOneSlope) {
   GraphMaker m;

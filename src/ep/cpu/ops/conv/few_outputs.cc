@@ -169,7 +169,7 @@ class FewOutputsConv final : public Kernel {
         run.pixels = span.count;
         run_tile(run);
       };
-      if (is_point(w) && step_w_ == 1 && (h.stride == 1 || w.out == 1)) {
+      if (is_point(w) && step_h_ == 1 && step_w_ == 1 && (h.stride == 1 || w.out == 1)) {
         for_column_spans(h, w, row_begin, row_end, run_span);
       } else {
         for_spans(h, w, row_begin, row_end, run_span);
