@@ -488,5 +488,35 @@ def test_a_session_that_is_made_again_has_the_other_model():
     assert session.get_providers() == ["CPUExecutionProvider"]
 
 
+@pytest.mark.parametrize("name, entry", [("m.ort", None), ("m.ort", "ORT"), ("m.ort", "ONNX"), ("m.ort", ""), ("m.onnx", None), ("m.onnx", "ORT")])
+@pytest.mark.parametrize("source", ["onnx", "ort"])
+def test_the_optimized_model_has_the_format_that_is_asked_for(source, name, entry, tmp_path):
+    """In onnxruntime's own format Tenon writes only a model that it was given so."""
+    def made(package, model, target):
+        options = package.SessionOptions()
+        options.optimized_model_filepath = str(target)
+        if entry is not None:
+            options.add_session_config_entry("session.save_model_format", entry)
+        return package.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+
+    model, neg = tmp_path / f"source.{source}", models.one_node("Neg")
+    if source == "onnx":
+        model.write_bytes(neg)
+    else:
+        options = ort.SessionOptions()
+        options.optimized_model_filepath = str(model)
+        ort.InferenceSession(neg, options, providers=["CPUExecutionProvider"])
+    is_ort = entry == "ORT" or (not entry and name.endswith(".ort"))
+    for given in (str(model), model.read_bytes()):
+        if is_ort and source == "onnx":
+            with pytest.raises(tenon.NotImplemented, match="ORT format and writes none.*Save it as ONNX"):
+                made(tenon, given, tmp_path / name)
+            assert not (tmp_path / name).exists()
+            continue
+        made(tenon, given, tmp_path / name)
+        assert ((tmp_path / name).read_bytes()[4:8] == b"ORTM") == is_ort
+        assert np.array_equal(tenon.InferenceSession(tmp_path / name).run(None, {"x": X})[0], -X)
+
+
 if __name__ == "__main__":
     raise SystemExit(pytest.main([__file__, "-q"]))
