@@ -145,9 +145,8 @@ class Packer:
         options = tenon.SessionOptions()
         for key, entry in entries.items():
             options.add_session_config_entry(key, entry)
-        before = private_bytes()
+        self.before = private_bytes()
         self.predictor = tenon.ray.Predictor(model, sess_options=options, warm_up={"x": [64, SIZE]})
-        self.grown = private_bytes() - before
 
     def files(self):
         """Inode and path of each mapped file of packed weights"""
@@ -155,7 +154,8 @@ class Packer:
         return sorted((int(line[4]), line[5]) for line in maps if line[5:] and line[5].endswith(".packed"))
 
     def memory(self):
-        return self.grown
+        """Since the constructor: pages of a file are private until a second process has them, so not measured there"""
+        return private_bytes() - self.before
 
     def predict(self, x):
         return self.predictor({"x": x})["y"]
