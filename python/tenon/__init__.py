@@ -83,12 +83,8 @@ from tenon._functions import (
     set_seed,
 )
 from tenon._interop import import_memory
-from tenon._packages import (
-    ModelPackage,
-    ModelPackageComponentContext,
-    ModelPackageContext,
-    ModelPackageWriteMode,
-)
+from tenon._package_writer import ModelPackage, ModelPackageWriteMode
+from tenon._packages import ModelPackageComponentContext, ModelPackageContext
 from tenon._plan import PlanReport
 from tenon._session import (
     InferenceSession,

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import enum
-from typing import Any
-
 from tenon import _core
 from tenon._core import ModelPackageOptions, SessionOptions
 from tenon._session import InferenceSession
-from tenon._threads import default_threads
 
 
 class ModelPackageComponentContext:
@@ -78,28 +74,3 @@ class ModelPackageContext:
         selected = ModelPackageComponentContext.__new__(ModelPackageComponentContext)
         selected._component = self._package._select(component_name, options)
         return selected
-
-
-class ModelPackageWriteMode(enum.Enum):
-    """How onnxruntime's ModelPackage.commit writes a package."""
-
-    PRESERVE = 0
-    DENSE = 1
-
-
-class ModelPackage:
-    """Not there: Tenon reads packages (ModelPackageContext) and does not write them.
-
-    Write them with onnxruntime's own package, or their manifest.json by hand.
-    """
-
-    def __init__(self, *arguments: Any, **named: Any) -> None:
-        raise NotImplementedError(
-            "Tenon reads model packages (ModelPackageContext) and does not write them: use onnxruntime's own package for "
-            "that, or write manifest.json by hand."
-        )
-
-    @staticmethod
-    def open(*arguments: Any, **named: Any) -> ModelPackage:
-        """Raises NotImplementedError, which says what to use."""
-        return ModelPackage()

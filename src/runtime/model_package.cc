@@ -102,8 +102,11 @@ Result<JsonValue> read_json(const std::string& path) {
   return std::move(value).status().with_context(format("while reading '{}'", path));
 }
 
-Status check_members(const JsonValue& value, std::span<const std::string_view> known, std::string_view where) {
+// Versions with another minor number may have members that are not known here.
+Status check_members(const JsonValue& value, std::span<const std::string_view> known, std::string_view where,
+                     bool newer) {
   TENON_INVALID_IF(!value.is_object(), "{}: expected a JSON object.", where);
+  if (newer) return Status();
   for (const auto& [name, member] : value.members)
     TENON_INVALID_IF(std::find(known.begin(), known.end(), name) == known.end(), "{}: unknown field '{}'.", where,
                      name);
@@ -165,12 +168,12 @@ Status ModelPackage::read(const std::string& folder) {
   constexpr std::array<std::string_view, 8> kKnown = {
       "schema_version", "package_name", "package_version", "description",
       "layout",         "components",   "shared_assets",   "additional_metadata"};
-  TENON_TRY(check_members(manifest, kKnown, "manifest"));
+  TENON_TRY(read_version(manifest));
+  TENON_TRY(check_members(manifest, kKnown, "manifest", newer_));
   for (const std::string_view name : {"package_name", "package_version", "description"}) {
     TENON_TRY_ASSIGN(const auto unused, text_member(manifest, name, "manifest"));
     (void)unused;
   }
-  TENON_TRY(read_version(manifest));
   TENON_TRY_ASSIGN(const auto layout, text_member(manifest, "layout", "manifest"));
   TENON_INVALID_IF(layout && *layout != "portable" && *layout != "installed",
                    "manifest: 'layout' must be 'portable' or 'installed'.");
@@ -185,6 +188,7 @@ Status ModelPackage::read(const std::string& folder) {
 
 // "<major>.<minor>", where any minor one is known, or the major one alone.
 Status ModelPackage::read_version(const JsonValue& manifest) {
+  TENON_INVALID_IF(!manifest.is_object(), "manifest: expected a JSON object.");
   const JsonValue* version = manifest.find("schema_version");
   TENON_INVALID_IF(version == nullptr, "manifest: missing required 'schema_version'.");
   const std::string_view text = version->text;
@@ -203,6 +207,7 @@ Status ModelPackage::read_version(const JsonValue& manifest) {
   TENON_INVALID_IF(schema_version_ != kSchemaVersion,
                    "manifest: schema_version major {} is not supported (this build supports major {}).",
                    schema_version_, kSchemaVersion);
+  newer_ = dot != std::string_view::npos && text.find_first_not_of('0', dot + 1) != std::string_view::npos;
   return Status();
 }
 
@@ -223,7 +228,7 @@ Status ModelPackage::read_component(const std::string& name, const JsonValue& va
   }
   const JsonValue& body = value.is_string() ? external : value;
   constexpr std::array<std::string_view, 3> kKnown = {"component_name", "variants", "additional_metadata"};
-  TENON_TRY(check_members(body, kKnown, where));
+  TENON_TRY(check_members(body, kKnown, where, newer_));
   const JsonValue* own_name = body.find("component_name");
   TENON_INVALID_IF(own_name != nullptr && !own_name->is_string(), "{}: component_name must be a string.", where);
   const JsonValue* variants = body.find("variants");
@@ -244,7 +249,7 @@ Result<PackageVariant> ModelPackage::read_variant(const std::string& name, const
   const std::string where = format("variant '{}'", name);
   constexpr std::array<std::string_view, 6> kKnown = {
       "variant_directory", "ep", "device", "compatibility_string", "executor_info", "additional_metadata"};
-  TENON_TRY(check_members(value, kKnown, where));
+  TENON_TRY(check_members(value, kKnown, where, newer_));
   PackageVariant variant;
   variant.name = name;
   TENON_TRY_ASSIGN(variant.ep, text_member(value, "ep", where));

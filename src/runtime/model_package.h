@@ -66,6 +66,7 @@ class ModelPackage {
   std::string root_;
   bool external_ = false;  // layout "installed": paths may lead out of the folder
   int64_t schema_version_ = 0;
+  bool newer_ = false;  // a minor version above 0, whose further members are ignored
   std::vector<PackageComponent> components_;
   std::map<std::string, std::string, std::less<>> assets_;  // folders by "sha256:<hex>"
 };

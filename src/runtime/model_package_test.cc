@@ -85,6 +85,16 @@ TEST_F(ModelPackageTest, AnAssetMayLieElsewhereWhereTheManifestSaysSo) {
   EXPECT_FALSE(package.resolve(nullptr, std::string(kAsset) + "/link/hostname", true).ok());
 }
 
+TEST_F(ModelPackageTest, VersionsWithAnotherMinorNumberMayHaveFurtherMembers) {
+  const auto opened = [this](const std::string& version) {
+    return open(R"({"schema_version": ")" + version +
+                R"(", "m": 1, "components": {"c": {"m": 1, "variants": {"v": {"m": 1}}}}})");
+  };
+  EXPECT_TRUE(opened("1.3").ok());
+  for (const char* version : {"1.0", "1", "1.00"})
+    EXPECT_THAT(opened(version), has_status(StatusCode::kInvalidArgument, HasSubstr("unknown field 'm'")));
+}
+
 TEST_F(ModelPackageTest, TextThatIsNoJsonIsNamedWithItsFileAndByte) {
   EXPECT_THAT(open("{\"schema_version\": }"), has_status(StatusCode::kInvalidArgument, HasSubstr("manifest.json")));
   EXPECT_THAT(open("{\"schema_version\": }"), has_status(StatusCode::kInvalidArgument, HasSubstr("byte 19")));

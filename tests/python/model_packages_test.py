@@ -1,7 +1,9 @@
 """Model packages, opened and run, and the log's callback: what onnxruntime has since 1.32."""
 import json
 import os
+import pathlib
 import pickle
+import shutil
 import subprocess
 import sys
 
@@ -89,8 +91,96 @@ def test_what_is_wrong_with_a_package_is_said(folder):
     (folder / "manifest.json").write_text("{")
     with pytest.raises(RuntimeError, match="Failed to open model package"):
         tenon.ModelPackageContext(str(folder))
-    with pytest.raises(NotImplementedError, match="does not write them"):
-        tenon.ModelPackage.open(str(folder))
+
+
+def test_packages_are_written_as_by_onnxruntime(tmp_path):
+    python = pathlib.Path(os.environ.get("TENON_ORT", "/nowhere"), "1.32.0/bin/python")
+    if not python.exists():
+        pytest.skip("TENON_ORT has no onnxruntime 1.32.0")
+    program, said = str(pathlib.Path(__file__).with_name("model_package_calls.py")), {}
+    for name, before in {"theirs": [python], "ours": [sys.executable, "-m", "tenon.as_onnxruntime"]}.items():
+        (tmp_path / name).mkdir()
+        done = subprocess.run([*before, program, str(tmp_path / name)], capture_output=True, text=True, encoding="utf-8",
+                              env={**os.environ, "ORT_DISABLE_TELEMETRY": "1", **({"PYTHONPATH": ""} if name == "theirs" else {})})
+        assert done.returncode == 0, done.stderr[-2000:]
+        said[name] = done.stdout.splitlines()
+    assert len(said["theirs"]) > 300 and said["ours"] == said["theirs"]
+
+
+@pytest.mark.parametrize("mode", list(tenon.ModelPackageWriteMode))
+def test_a_package_that_is_saved_elsewhere_has_its_files_and_runs(folder, tmp_path, mode):
+    (folder / "side/gpu").mkdir(parents=True)
+    (folder / "side/gpu/model.onnx").write_bytes(models.one_node("Neg"))
+    (folder / "words").mkdir()
+    (folder / "words/list").write_text("a b")
+    (folder / "side/component.json").write_text(json.dumps({"variants": {"gpu": {"ep": "CPUExecutionProvider", "executor_info": {"ort": {"model_file": "model.onnx"}}}}}))
+    package = tenon.ModelPackage.open(str(folder))
+    package.set_component_external("side", "side")
+    asset = package.add_shared_asset(str(folder / "words"))
+    package.commit()
+    package.set_metadata("name", "1.0")
+    package.commit(str(tmp_path / "copy"), mode)
+    shutil.rmtree(folder / "main")
+    shutil.rmtree(folder / "side")
+    manifest = json.loads((tmp_path / "copy/manifest.json").read_text())
+    assert isinstance(manifest["components"]["side"], dict) == (mode is tenon.ModelPackageWriteMode.DENSE)
+    context = tenon.ModelPackageContext(str(tmp_path / "copy"))
+    for component, result in (("main", [[1, 0]]), ("side", [[-1, 1]])):
+        chosen = context.select_component(component, tenon.ModelPackageOptions(tenon.SessionOptions()))
+        assert chosen.create_session().run(None, {"x": X})[0].tolist() == result
+    assert pathlib.Path(package.resolve_string_ref(asset + "/list", must_exist=True)).read_text() == "a b"
+    assert package.resolve_asset_uri(asset).startswith(str(tmp_path / "copy"))
+
+
+def test_prune_removes_what_the_package_names_no_more(folder):
+    package = tenon.ModelPackage.open(str(folder))
+    package.remove_variant("main", "cpu")
+    package.prune()
+    assert (folder / "main/cpu").exists()  # the other variant's folder, too
+    (folder / "shared_assets/sha256-x.tmp.old").mkdir(parents=True)
+    (folder / "shared_assets/sha256-x.tmp.new").mkdir()
+    os.utime(folder / "shared_assets/sha256-x.tmp.old", (0, 0))
+    package.remove_variant("main", "other")
+    package.prune()
+    assert not (folder / "main/cpu").exists() and package.get_info()["components"][0]["variants"] == []
+    assert [path.name for path in (folder / "shared_assets").iterdir()] == ["sha256-x.tmp.new"]
+
+
+def test_paths_of_a_package_that_is_changed_stay_in_its_folder(folder, tmp_path_factory):
+    outside = tmp_path_factory.mktemp("outside")
+    (folder / "link").symlink_to(outside)
+    (folder / "near").symlink_to(folder / "main")
+    package = tenon.ModelPackage.open(str(folder))
+    with pytest.raises(ValueError, match="escapes package_root"):
+        package.set_variant("main", "v", '{"variant_directory": "link"}')
+    package.set_variant("main", "v", '{"variant_directory": "near/cpu"}')
+    with pytest.raises(ValueError, match="symbolic link, which follow_symlinks=False refuses"):
+        tenon.ModelPackage.open(str(folder), follow_symlinks=False).set_variant("main", "v", '{"variant_directory": "near/cpu"}')
+    tenon.ModelPackage.open(str(folder), allow_external_paths=True).set_variant("main", "v", json.dumps({"variant_directory": str(outside)}))
+    with pytest.raises(RuntimeError, match="requires a package_root"):
+        tenon.ModelPackage().set_component_external("x", "x.json")
+
+
+def test_an_asset_that_changes_before_the_commit_is_refused(folder, tmp_path_factory):
+    source = tmp_path_factory.mktemp("asset")
+    (source / "f").write_text("1")
+    package = tenon.ModelPackage.open(str(folder))
+    package.add_shared_asset(str(source))
+    before = (folder / "manifest.json").read_text()
+    (source / "f").write_text("2")
+    with pytest.raises(RuntimeError, match="mutated during commit"):
+        package.commit()
+    assert (folder / "manifest.json").read_text() == before and list((folder / "shared_assets").iterdir()) == []
+
+
+def test_metadata_of_a_variant_stays_when_its_component_changes(folder):
+    package = tenon.ModelPackage.open(str(folder))
+    package.set_additional_metadata_json("variant", "main", "cpu", '{"k": 1}')
+    package.set_additional_metadata_json("component", "main", None, '{"k": 2}')
+    package.set_additional_metadata_json("component", "main")
+    package.commit()
+    variant = tenon.ModelPackage.open(str(folder)).get_info()["components"][0]["variants"][0]
+    assert variant["additional_metadata_json"] == '{"k":1}'
 
 
 def log_of(body):
