@@ -453,6 +453,8 @@ class ModelPackage:
         self._root, self._manifest, self._bodies, self._strict = root, manifest, {}, strict
         try:
             for name, value in manifest["components"].items():
+                if not isinstance(value, (dict, str)):
+                    raise ValueError(f"component '{name}': value must be a string (path) or object (inline).")
                 if isinstance(value, str):
                     self._bodies[name] = self._read_component(name, self._file_of(name, value))
                 else:
@@ -477,8 +479,6 @@ class ModelPackage:
 
     def _check_component(self, name: str, body: Any, folder: Path) -> None:
         where = f"component '{name}'"
-        if not isinstance(body, (dict, str)) and name in self._manifest["components"]:
-            raise ValueError(f"{where}: value must be a string (path) or object (inline).")
         _check_members(body, _COMPONENT, where, self._strict)
         if not isinstance(body.get("component_name", ""), str):
             raise ValueError(f"{where}: component_name must be a string.")
