@@ -21,7 +21,7 @@ _PACKAGES = ("onnxruntime", "onnxruntime.capi", "onnxruntime.backend")
 
 def _fill(module: types.ModuleType, name: str) -> None:
     import tenon
-    from tenon import _core, _native_functions
+    from tenon import _core, _native_functions, _native_names
 
     module.__file__ = tenon.__file__
     if name in _BACKEND:
@@ -33,7 +33,7 @@ def _fill(module: types.ModuleType, name: str) -> None:
         return
     if name.startswith("onnxruntime.capi."):
         # The native module's own names: programs reach for its exceptions and classes.
-        for source in (_core, _native_functions):
+        for source in (_core, _native_functions, _native_names):
             for key in dir(source):
                 if not key.startswith("__"):
                     setattr(module, key, getattr(source, key))

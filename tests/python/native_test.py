@@ -18,9 +18,8 @@ X = np.arange(6, dtype=np.float32).reshape(3, 2)
 NEG = models.one_node("Neg")
 # Names of the native module that Tenon does not have: they describe onnxruntime's own kernels and operators.
 ABSENT = {
-    "ArenaExtendStrategy", "OrtDeviceEpIncompatibilityReason", "SessionObjectInitializer", "SparseBlockSparseView", "SparseCsrView",
-    "get_all_operator_schema", "get_all_opkernel_def", "get_registered_ep_kernel_defs", "get_session_initializer", "kNextPowerOfTwo",
-    "kSameAsRequested", "opkernel", "pack_fp4_weights_for_cuda_moe_gemm", "schemadef"}
+    "SessionObjectInitializer", "get_all_operator_schema", "get_all_opkernel_def", "get_registered_ep_kernel_defs",
+    "get_session_initializer", "opkernel", "pack_fp4_weights_for_cuda_moe_gemm", "schemadef"}
 MEMBERS = {
     "InferenceSession": {"create_ortvalue_from_shape_and_onnx_type", "is_webgpu_graph_capture_enabled", "webgpu_context_id"},
     "SparseTensor": {"blocksparse_from_numpy", "get_blocksparse_data", "get_coo_data", "get_csrc_data"},
@@ -70,6 +69,10 @@ feeds.push_back(C.OrtValue.ortvalue_from_numpy(X, CPU))
 s = ort.InferenceSession(NEG)._sess
 s.run_with_ortvaluevector(ort.RunOptions(), ['x'], feeds, ['y'], fetches, [CPU])
 r = [len(fetches), fetches[0].numpy()]""",
+    "how arenas grow": "r = [[m.name, m.value] for m in (C.kSameAsRequested, C.kNextPowerOfTwo, C.ArenaExtendStrategy.kSameAsRequested)]",
+    "reasons": "r = {n: int(m) for n, m in C.OrtDeviceEpIncompatibilityReason.__members__.items()}",
+    "types of devices": "r = [I.get_ort_device_type(n) for n in 'cpu cuda gpu dml webgpu cann npu'.split()]",
+    "vendors of devices": "r = [I.get_vendor_id_for_device_type(n) for n in 'cpu cuda gpu dml webgpu cann npu zz'.split()]",
     "hardware": "r = C.get_hardware_devices()[0].type.name",
     "compatibility of bytes": "r = C.get_compatibility_info_from_model_bytes(NEG, 'CPUExecutionProvider')",
     "compatibility of devices": "r = C.get_model_compatibility_for_ep_devices(ort.get_ep_devices()[:1], 'a').name",
@@ -115,6 +118,7 @@ import numpy as np
 import onnxruntime as ort
 import models
 from onnxruntime.capi import _pybind_state as C
+from onnxruntime.capi import onnxruntime_inference_collection as I
 from api_cases import plain
 X, NEG = np.arange(6, dtype=np.float32).reshape(3, 2), models.one_node("Neg")
 CPU = C.OrtDevice(C.OrtDevice.cpu(), C.OrtDevice.default_memory(), 0)
