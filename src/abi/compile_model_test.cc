@@ -193,5 +193,21 @@ TEST_F(Compile, AnEditorSessionSavesItsModel) {
   EXPECT_EQ(model->graph.nodes.size(), 1u);
 }
 
+// Tenon writes no models in ORT format, and the file's name or an entry asks for it.
+TEST_F(Compile, ASessionSavesNoModelInOrtFormat) {
+  ASSERT_EQ(ort_api::SetOptimizedModelFilePath(session_, path("saved.ort").c_str()), nullptr);
+  OrtSession* session = nullptr;
+  EXPECT_THAT(message_of(ort_api::CreateSessionFromArray(env_, model_.data(), model_.size(), session_, &session)),
+              HasSubstr("ORT format and writes none"));
+  EXPECT_EQ(session, nullptr);
+  ASSERT_EQ(message_of(model_editor_api::CreateModelEditorSessionFromArray(env_, model_.data(), model_.size(), session_,
+                                                                           &session)),
+            "ok");
+  EXPECT_THAT(message_of(model_editor_api::FinalizeModelEditorSession(session, nullptr, nullptr)),
+              HasSubstr("ORT format and writes none"));
+  ort_api::ReleaseSession(session);
+  EXPECT_EQ(files(), 0);
+}
+
 }  // namespace
 }  // namespace tenon::abi

@@ -9,7 +9,6 @@
 #include "abi/objects/slots.h"
 #include "abi/objects/view_arguments.h"
 #include "abi/session.h"
-#include "graph/output_file.h"
 #include "graph/schema.h"
 #include "graph/writer.h"
 #include "runtime/session_impl.h"
@@ -19,12 +18,9 @@ namespace tenon::abi {
 
 namespace {
 
-// SetOptimizedModelFilePath: the model as the program made it; what Tenon fuses and folds is no ONNX.
-Status save(const Model& model, const std::string& path) {
+Status save(const Model& model, const OrtSessionOptions& options) {
   TENON_TRY_ASSIGN(const std::string bytes, write_model(model.graph, {.info = &model.info, .notes = &model.notes}));
-  TENON_TRY_ASSIGN(OutputFile file, OutputFile::create(path));
-  TENON_TRY(file.write(std::as_bytes(std::span(bytes))));
-  return file.commit();
+  return save_model(options, std::as_bytes(std::span(bytes)));
 }
 
 // Other mistakes are found when the model is finished; custom operators are known then.
@@ -89,9 +85,9 @@ OrtStatus* model_editor_api::CreateSessionFromModel(const OrtEnv* env, const Ort
             out))
       return bad;
     if (options == nullptr || options->optimized_model_path.empty()) return nullptr;
-    const Status saved = save(*shared, options->optimized_model_path);
+    const Status saved = save(*shared, *options);
     if (!saved.ok()) delete std::exchange(*out, nullptr);
-    return to_ort(saved, ORT_FAIL);
+    return saved_status(saved);
   });
 }
 
@@ -161,7 +157,7 @@ OrtStatus* model_editor_api::FinalizeModelEditorSession(
         }))
       return bad;
     if (session->options.optimized_model_path.empty()) return nullptr;
-    return to_ort(save(edited->model(), session->options.optimized_model_path), ORT_FAIL);
+    return saved_status(save(edited->model(), session->options));
   });
 }
 

@@ -25,33 +25,10 @@ namespace {
 
 bool contains(const Status& status, std::string_view text) { return status.message().find(text) != std::string::npos; }
 
-constexpr char kFormatKey[] = "session.save_model_format";
-
-// The model as it was given: what Tenon fuses and folds is no ONNX, and the file means the same. It may be the file
-// that the model was read from. The entry, else the name of the file, says whether it is to be in ORT format.
-Status write_model(const OrtSessionOptions& options, std::span<const std::byte> bytes) {
-  const std::string& path = options.optimized_model_path;
-  const char* const entry = options.config_entries.find(kFormatKey);
-  const std::string_view format = entry != nullptr ? entry : "";
-  const bool as_ort = format.empty() ? path.ends_with(".ort") : format == "ORT";
-  std::string converted;
-  if (as_ort != is_ort_format(bytes)) {
-    TENON_UNSUPPORTED_IF(as_ort,
-                         "Tenon reads models in ORT format and writes none: \"{}\" is to be one, by its name or by "
-                         "{}. Save it as ONNX, or make the file with onnxruntime.",
-                         path, kFormatKey);
-    TENON_TRY_ASSIGN(converted, ort_format_to_onnx(bytes));
-    bytes = std::as_bytes(std::span(converted));
-  }
-  TENON_TRY_ASSIGN(OutputFile file, OutputFile::create(path));
-  TENON_TRY(file.write(bytes));
-  return file.commit();
-}
-
-// The status of a call that makes a session and writes its model.
-OrtStatus* written(const Status& status, OrtSession*& session) {
-  if (!status.ok()) delete std::exchange(session, nullptr);
-  return status.code() == StatusCode::kUnsupported ? to_ort(status) : to_ort(status, ORT_FAIL);
+// Of a call that has made a session and saved its model.
+OrtStatus* made_and_saved(const Status& saved, OrtSession*& session) {
+  if (!saved.ok()) delete std::exchange(session, nullptr);
+  return saved_status(saved);
 }
 
 void describe_parts(OrtSession& session) {
@@ -99,7 +76,7 @@ OrtStatus* session_from_path(const OrtEnv* env, const char* path, const OrtSessi
       return bad;
     if (options == nullptr || options->optimized_model_path.empty()) return nullptr;
     const Result<std::shared_ptr<const MappedFile>> model = MappedFile::open(file);
-    return written(model.ok() ? write_model(*options, (*model)->bytes()) : model.status(), *out);
+    return made_and_saved(model.ok() ? save_model(*options, (*model)->bytes()) : model.status(), *out);
   });
 }
 
@@ -125,7 +102,7 @@ OrtStatus* session_from_bytes(const OrtEnv* env, const void* data, size_t size, 
       };
     }
     if (options == nullptr || options->optimized_model_path.empty()) return nullptr;
-    return written(write_model(*options, bytes), *out);
+    return made_and_saved(save_model(*options, bytes), *out);
   });
 }
 
@@ -134,6 +111,30 @@ bool has_scalars(std::span<const ValueInfo> infos) {
 }
 
 }  // namespace
+
+Status save_model(const OrtSessionOptions& options, std::span<const std::byte> bytes) {
+  constexpr char kFormatKey[] = "session.save_model_format";
+  const std::string& path = options.optimized_model_path;
+  const char* const entry = options.config_entries.find(kFormatKey);
+  const std::string_view format = entry != nullptr ? entry : "";
+  const bool as_ort = format.empty() ? path.ends_with(".ort") : format == "ORT";
+  std::string converted;
+  if (as_ort != is_ort_format(bytes)) {
+    TENON_UNSUPPORTED_IF(as_ort,
+                         "Tenon reads models in ORT format and writes none: \"{}\" is to be one, by its name or by "
+                         "{}. Save it as ONNX, or make the file with onnxruntime.",
+                         path, kFormatKey);
+    TENON_TRY_ASSIGN(converted, ort_format_to_onnx(bytes));
+    bytes = std::as_bytes(std::span(converted));
+  }
+  TENON_TRY_ASSIGN(OutputFile file, OutputFile::create(path));
+  TENON_TRY(file.write(bytes));
+  return file.commit();
+}
+
+OrtStatus* saved_status(const Status& saved) {
+  return saved.code() == StatusCode::kUnsupported ? to_ort(saved) : to_ort(saved, ORT_FAIL);
+}
 
 void describe_memory(OrtSession& session) {
   session.input_memory.clear();

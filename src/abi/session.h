@@ -10,6 +10,7 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -101,6 +102,11 @@ OrtStatus* make_session(const OrtEnv* env, const OrtSessionOptions* options, std
 OrtStatus* fill_session(OrtSession& session, const std::string& load_prefix, CoreLoader load);
 // Says where the session's inputs are wanted and its outputs are made, as the C ABI says it.
 void describe_memory(OrtSession& session);
+// SetOptimizedModelFilePath: writes the model as the program gave or made it, since what Tenon fuses and folds is no
+// ONNX. The file may be the one that the model was read from. A config entry, else the file's name, says whether it is
+// to be in ORT format: kUnsupported, unless `bytes` are.
+Status save_model(const OrtSessionOptions& options, std::span<const std::byte> bytes);
+OrtStatus* saved_status(const Status& saved);
 // The folder of external data for a model from memory: a config entry's, or "".
 std::string external_folder(const OrtSessionOptions* options);
 
