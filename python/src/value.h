@@ -63,8 +63,18 @@ struct MemoryInfo {
 struct HardwareDevice {
   const OrtHardwareDevice* device;
 };
-// A stream of a device's, in which copy_tensors() queues.
+// A stream of a device's, in which copy_tensors() queues. Its end waits for the copy that is under way, whose thread
+// takes the interpreter's lock to let go of memory that Python's objects own: so the waiting thread gives the lock
+// away.
 struct SyncStream {
+  SyncStream() = default;
+  SyncStream(SyncStream&&) noexcept = default;
+  SyncStream& operator=(SyncStream&&) noexcept = default;
+  ~SyncStream() {
+    if (!handle) return;
+    const Unlocked unlocked;
+    const auto ended = std::move(handle);
+  }
   Owned<OrtSyncStream, &OrtApi::ReleaseSyncStream> handle;
 };
 // Texts by name; null has none.

@@ -247,6 +247,23 @@ def test_tensors_are_copied_at_once_or_in_a_stream():
         tenon.copy_tensors(targets, targets, "a stream")
 
 
+STREAMS_THAT_END = """
+import numpy as np, tenon
+cpu, = [device for device in tenon.get_ep_devices() if device.ep_name == "CPUExecutionProvider"]
+for _ in range(2000):
+    stream, target = cpu.create_sync_stream(), tenon.OrtValue.ortvalue_from_numpy(np.zeros(8, np.float32))
+    tenon.copy_tensors([tenon.OrtValue.ortvalue_from_numpy(np.ones(8, np.float32))], [target], stream)
+    del stream  # copies that have not begun are dropped
+    assert target.numpy()[7] in (0, 1)
+print("ended")
+"""
+
+
+def test_a_stream_that_ends_while_it_copies_does_not_hold_the_interpreters_lock():
+    done = subprocess.run([sys.executable, "-c", STREAMS_THAT_END], capture_output=True, text=True, timeout=100)
+    assert done.stdout == "ended\n", done.stderr[-2000:]
+
+
 def test_copies_between_lists_that_do_not_fit_are_refused():
     value = tenon.OrtValue.ortvalue_from_numpy(X)
     with pytest.raises(ValueError, match="2 sources and 1 targets"):
