@@ -138,6 +138,14 @@ def convolutions():
     conv("Conv 3-D 1x1x1", (1, 64, 8, 28, 28), (128, 64, 1, 1, 1), "f32")
     conv("Conv 3-D 3x1x1", (1, 64, 8, 28, 28), (64, 64, 3, 1, 1), "f32", pads=[1, 0, 0] * 2)
     conv("Conv 3x3 s2 stem to 16", (1, 3, 320, 320), (16, 3, 3, 3), "f32", pads=[1] * 4, strides=[2, 2])
+    # Heads that give a mask, a depth or a colour image, and what few channels become.
+    conv("Conv 9x9 32 to 3", (1, 32, 128, 128), (3, 32, 9, 9), pads=[4] * 4)
+    conv("Conv 3x3 64 to 3", (1, 64, 128, 128), (3, 64, 3, 3), **same)
+    conv("Conv 3x3 16 to 1", (1, 16, 128, 256), (1, 16, 3, 3), **same)
+    conv("Conv 1x1 32 to 2", (1, 32, 128, 128), (2, 32, 1, 1))
+    conv("Conv 7x7 2 to 1", (1, 2, 112, 112), (1, 2, 7, 7), pads=[3] * 4)
+    conv("ConvTranspose 9x9 s2, 56 to 1", (1, 56, 120, 120), (56, 1, 9, 9), op="ConvTranspose", pads=[4] * 4, strides=[2, 2], output_padding=[1, 1])
+    conv("ConvTranspose 4x4 s2, 64 to 3", (1, 64, 64, 64), (64, 3, 4, 4), op="ConvTranspose", pads=[1] * 4, strides=[2, 2])
     conv("Conv 7x7, 16 channels", (1, 3, 256, 256), (16, 3, 7, 7), "f32", pads=[3] * 4)
     conv("Conv patches of 16", (1, 3, 224, 224), (192, 3, 16, 16), "f32", strides=[16, 16])
     conv("Conv 1x1 2048 to 512, 7x7", (1, 2048, 7, 7), (512, 2048, 1, 1), "f32")
@@ -746,6 +754,8 @@ def classic():
         for kernel in ("RBF", "LINEAR", "POLY", "SIGMOID"):
             add("ml", f"SVMRegressor {kernel}{size}", "SVMRegressor", [t(rows, 20)], **ml, coefficients=numbers(300), support_vectors=numbers(6000), n_supports=300,
                 kernel_type=kernel, kernel_params=[0.05, 0.0, 3.0], rho=[0.1], one_class=0)
+        add("ml", f"SVMClassifier POLY of 1500{size}", "SVMClassifier", [t(rows, 20)], outputs=2, **ml, coefficients=numbers(4500), support_vectors=numbers(30000),
+            vectors_per_class=[375] * 4, kernel_type="POLY", kernel_params=[0.05, 0.0, 3.0], rho=numbers(6), classlabels_ints=[0, 1, 2, 3])
         add("ml", f"SVMClassifier RBF{size}", "SVMClassifier", [t(rows, 20)], outputs=2, **ml, coefficients=numbers(600), support_vectors=numbers(6000),
             vectors_per_class=[100] * 3, kernel_type="RBF", kernel_params=[0.05, 0.0, 3.0], rho=numbers(3), classlabels_ints=[0, 1, 2])
         add("ml", f"SVMClassifier linear{size}", "SVMClassifier", [t(rows, 20)], outputs=2, **ml, coefficients=numbers(60), kernel_type="LINEAR", kernel_params=[0.0] * 3,

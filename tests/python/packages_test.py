@@ -26,7 +26,7 @@ USERS = {"rembg": ["PIL"], "insightface": ["cv2"], "ultralytics": ["torch", "cv2
          "diffusers": ["torch"], "monai": ["torch", "onnxscript"], "unstructured_inference": ["PIL"], "mlflow": ["pandas"], "onnx_asr": [],
          "rtmlib": ["cv2"], "onnxtr": ["PIL"], "bentoml": [], "chromadb": ["tokenizers"]}
 # Parts of onnxruntime's own package.
-OWN = {"quantization": [], "tools": ["torch", "transformers"], "decoding": []}
+OWN = {"quantization": ["sympy"], "tools": ["torch", "transformers"], "decoding": []}
 DRIVERS = {"drive_packages.py": NEEDS, "drive_more_packages.py": MORE, "drive_other_packages.py": OTHERS, "drive_tools.py": TOOLS,
            "drive_users.py": USERS, "drive_own_tools.py": OWN}
 

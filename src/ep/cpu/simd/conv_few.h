@@ -21,6 +21,14 @@ TENON_INLINE V loaded_once(V value) {
   return value;
 }
 
+// The sum over the channels of a pixel, added up as in sums_of_pixels(): which of the two a pixel meets depends on the
+// number of threads.
+TENON_INLINE float sum_of_channels(F8 v) {
+  alignas(32) float c[8];
+  store8(c, v);
+  return ((c[0] + c[2]) + (c[1] + c[3])) + ((c[4] + c[6]) + (c[5] + c[7]));
+}
+
 // The sums over the channels of kFewPixels pixels, in their order.
 TENON_INLINE FW sums_of_pixels(const FW (&v)[kFewVectors]) {
 #if HWY_MAX_BYTES >= 64
@@ -57,7 +65,7 @@ TENON_INLINE FW sums_of_pixels(const FW (&v)[kFewVectors]) {
   return sums;
 #else
   float sums[kFewVectors];
-  for (int i = 0; i < kFewVectors; ++i) sums[i] = sum8(v[i]);
+  for (int i = 0; i < kFewVectors; ++i) sums[i] = sum_of_channels(v[i]);
   return load8(sums);
 #endif
 }
@@ -130,7 +138,7 @@ TENON_INLINE void one_of_few(const ConvRun& run, int64_t pixel) {
   sums.add(run, run.x + pixel * run.x_pixel);
 #pragma GCC unroll 3
   for (int o = 0; o < O; ++o) {
-    float value = sum8(sums.sum[o][0]) + run.bias[o];
+    float value = sum_of_channels(sums.sum[o][0]) + run.bias[o];
     value = value < run.low ? run.low : value;
     run.y[o * run.y_block + pixel * run.y_pixel] = value > run.high ? run.high : value;
   }
