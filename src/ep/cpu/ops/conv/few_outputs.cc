@@ -1,5 +1,7 @@
 // Convolutions, also transposed ones, from the blocked layout to fewer than eight plain output channels, with one group
 // and a stride of 1 along rows: heads that give a mask, a depth or a colour image.
+#include <array>
+
 #include "ep/cpu/ops/blocked_rows.h"
 #include "ep/cpu/ops/conv/phases.h"
 #include "ep/cpu/ops/conv/support.h"
@@ -24,12 +26,43 @@ ConvShape as_map(ConvShape shape) {
   return shape;
 }
 
-// A convolution with a stride of 1 along rows, whose outputs are every step_h-th row and step_w-th column.
+// A convolution with a stride of 1 along rows, whose outputs are every step_h-th row and, from step_w columns, the ones
+// of `phases` phases beside each other: computed together, these read each input once.
 struct Part {
-  Phase h, w;
+  Phase h, w;  // w: of the first phase, with a window that has the taps of all
+  int64_t phases = 1;
   int64_t weights = 0;  // where its packed weights begin
   int64_t taps() const { return h.axis.kernel * w.axis.kernel; }
 };
+
+// How long a tap of a tile takes for `count` outputs at once: one is bound by its loads, more by their products.
+int64_t cost_of_tap(int64_t count) { return count == 1 ? 13 : 8 * count; }
+
+// The same for all of `outputs`, as many at once as the table has.
+int64_t cost_of_taps(int64_t outputs) {
+  const int64_t few = conv_table().few, rest = outputs % few;
+  return outputs / few * cost_of_tap(few) + (rest > 0 ? cost_of_tap(rest) : 0);
+}
+
+// The phases of columns that are computed together, from `first` on: where they have the same number of outputs, and
+// the taps that only some of them have cost less than reading the inputs again.
+Part joined_phases(const WindowAxis& h, int64_t row, const WindowAxis& w, int64_t first, int64_t outputs) {
+  Part part{phase_of(h, row), phase_of(w, first)};
+  Part joined = part;
+  int64_t apart = part.w.axis.kernel * cost_of_taps(outputs);
+  for (int64_t phase = first + 1; phase < std::min(first + conv_table().few, w.stride); ++phase) {
+    const WindowAxis axis = phase_of(w, phase).axis;
+    WindowAxis& all = joined.w.axis;
+    if (axis.out != all.out) break;
+    const int64_t before = std::max(all.pad_begin, axis.pad_begin);
+    all.kernel = before + std::max(all.kernel - all.pad_begin, axis.kernel - axis.pad_begin);
+    all.pad_begin = before;
+    ++joined.phases;
+    apart += axis.kernel * cost_of_taps(outputs);
+    if (all.kernel * outputs * cost_of_tap(joined.phases) < apart) part = joined;
+  }
+  return part;
+}
 
 class FewOutputsConv final : public Kernel {
  public:
@@ -50,9 +83,10 @@ class FewOutputsConv final : public Kernel {
     if (transposed) {
       kernel->step_h_ = shape.h.stride;
       kernel->step_w_ = shape.w.stride;
-      for (int64_t oh = 0; oh < std::min(shape.h.stride, shape.h.out); ++oh)
-        for (int64_t ow = 0; ow < std::min(shape.w.stride, shape.w.out); ++ow)
-          kernel->parts_.push_back({phase_of(shape.h, oh), phase_of(shape.w, ow)});
+      for (int64_t oh = 0; oh < std::min(shape.h.stride, shape.h.out); ++oh) {
+        for (int64_t ow = 0; ow < std::min(shape.w.stride, shape.w.out); ow += kernel->parts_.back().phases)
+          kernel->parts_.push_back(joined_phases(shape.h, oh, shape.w, ow, shape.outputs));
+      }
     } else {
       kernel->parts_.push_back({{.axis = shape.h}, {.axis = shape.w}});
     }
@@ -80,26 +114,35 @@ class FewOutputsConv final : public Kernel {
   std::string_view name() const override { return name_; }
 
  private:
+  // Outputs that a part computes at once, from `first` on: phases of one, or several of a single phase.
+  int64_t at_once(const Part& part, int64_t first) const {
+    return part.phases > 1 ? part.phases : std::min<int64_t>(conv_table().few, shape_.outputs - first);
+  }
+
   // [part][outputs at once][block][row][col][output][8]
   Status pack(const KernelNode& node, bool transposed) {
     const int64_t outputs = shape_.outputs, channels = shape_.channels, blocks = shape_.in_blocks();
-    const int64_t kernel = shape_.h.kernel * shape_.w.kernel, few = conv_table().few;
+    const int64_t kernel = shape_.h.kernel * shape_.w.kernel;
     TENON_TRY(expect_constant_floats(node, 1, outputs * channels * kernel));
     int64_t floats = 0;
+    std::string key = format("conv_few {} {}x{}", transposed ? "transpose" : "", step_h_, step_w_);
     for (Part& part : parts_) {
       part.weights = floats;
-      floats += part.taps() * blocks * outputs * 8;
+      floats += part.taps() * blocks * outputs * part.phases * 8;
+      key += format(" {}x{} of {}+{} {}+{} at {}", part.h.axis.kernel, part.w.axis.kernel, part.h.first_tap,
+                    part.w.first_tap, part.w.axis.pad_begin, part.phases, at_once(part, 0));
     }
     auto fill = [&](const float* weights, float* out) {
       for (const Part& part : parts_) {
-        for (int64_t first = 0; first < outputs; first += few) {
-          const int64_t count = std::min(few, outputs - first), taps = part.taps();
+        for (int64_t first = 0; first < outputs; first += part.phases > 1 ? 1 : at_once(part, first)) {
+          const int64_t count = at_once(part, first), taps = part.taps();
           for (int64_t t = 0; t < taps; ++t) {
-            const int64_t tap = tap_of(part, t, transposed);
-            for (int64_t o = 0; o < count; ++o) {
-              for (int64_t c = 0; c < channels; ++c) {
-                const int64_t from = transposed ? c * outputs + first + o : (first + o) * channels + c;
-                out[((c / 8 * taps + t) * count + o) * 8 + c % 8] = weights[from * kernel + tap];
+            for (int64_t i = 0; i < count; ++i) {
+              const int64_t tap = tap_of(part, t, part.phases > 1 ? i : 0, transposed);
+              const int64_t output = part.phases > 1 ? first : first + i;
+              for (int64_t c = 0; tap >= 0 && c < channels; ++c) {
+                const int64_t from = transposed ? c * outputs + output : output * channels + c;
+                out[((c / 8 * taps + t) * count + i) * 8 + c % 8] = weights[from * kernel + tap];
               }
             }
           }
@@ -107,20 +150,19 @@ class FewOutputsConv final : public Kernel {
         }
       }
     };
-    const std::string key = format("conv_few {} {}x{} of {}x{} {}", transposed ? "transpose" : "", step_h_, step_w_,
-                                   std::min(step_h_, shape_.h.out), std::min(step_w_, shape_.w.out), few);
-    // Which phases there are, and their first, depends on pads too.
-    const std::string pads = format(" {} {}", shape_.h.pad_begin % step_h_, shape_.w.pad_begin % step_w_);
-    TENON_TRY_ASSIGN(weights_, pack_weights(node, 1, key + pads, floats, fill));
+    TENON_TRY_ASSIGN(weights_, pack_weights(node, 1, key, floats, fill));
     return {};
   }
 
-  // The node's tap that is tap `t` of a part.
-  int64_t tap_of(const Part& part, int64_t t, bool transposed) const {
-    const int64_t cols = part.w.axis.kernel, row = t / cols, col = t % cols;
+  // The node's tap that is tap `t` of a phase of a part; -1 where the phase lacks it.
+  int64_t tap_of(const Part& part, int64_t t, int64_t phase, bool transposed) const {
     if (!transposed) return t;
+    const int64_t cols = part.w.axis.kernel, row = t / cols;
+    const Phase own = phase_of(shape_.w, part.w.first_out + phase);
+    const int64_t col = t % cols - (part.w.axis.pad_begin - own.axis.pad_begin);
+    if (col < 0 || col >= own.axis.kernel) return -1;
     const int64_t h = part.h.first_tap + (part.h.axis.kernel - 1 - row) * step_h_;
-    return h * shape_.w.kernel + part.w.first_tap + (cols - 1 - col) * step_w_;
+    return h * shape_.w.kernel + own.first_tap + (own.axis.kernel - 1 - col) * step_w_;
   }
 
   void run_rows(const float* x, const float* bias, float* y, int64_t begin, int64_t end) const {
@@ -140,18 +182,21 @@ class FewOutputsConv final : public Kernel {
     const float* weights = weights_.get() + part.weights;
     ConvRun run;
     run.x_block = shape_.in_pixels() * 8;
-    run.y_block = plane;
     run.low = clamps ? clamp_low(epilogue_) : -kInfinity;
     run.high = clamps ? clamp_high(epilogue_) : kInfinity;
     run.x_col = w.dilation * 8;
     run.x_row = h.dilation * w.in * 8;
-    for (int64_t first = 0; first < shape_.outputs; first += conv_table().few) {
-      const int64_t count = std::min<int64_t>(conv_table().few, shape_.outputs - first);
+    const bool joined = part.phases > 1;
+    run.y_block = joined ? 1 : plane;
+    for (int64_t first = 0; first < shape_.outputs; first += joined ? 1 : at_once(part, first)) {
+      const int64_t count = at_once(part, first);
       const auto run_tile = conv_table().run_few[count - 1];
       run.w_col = count * 8;
       run.w_row = run.w_col * w.kernel;
       run.w_block = run.w_row * h.kernel;
-      run.bias = bias + first;
+      std::array<float, kMostFewOutputs> biases;
+      for (int64_t i = 0; i < count; ++i) biases[i] = bias[joined ? first : first + i];
+      run.bias = biases.data();
       const auto run_span = [&](const WindowSpan& span) {
         const bool any = span.rows.count > 0 && span.cols.count > 0;
         const int64_t row = span.row * h.stride - h.pad_begin + span.rows.first * h.dilation;
