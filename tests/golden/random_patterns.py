@@ -349,5 +349,64 @@ def rare(g, x):
                coordinate_transformation_mode=g.pick("half_pixel", "asymmetric", "align_corners"))
 
 
+def convolved(g, x):
+    """Layers around convolutions: what passes fuse there, and what stays in blocks of channels."""
+    if len(x.dims) != 4 or not all(isinstance(dim, int) and dim > 0 for dim in x.dims) or g.opset < 13:
+        return
+    g.finite, g.keeps_nan = True, False
+    images = x.dims[0]
+
+    def conv(value, outputs, kernel, stride=1, pad=0, **more):
+        sizes = [(size + 2 * pad - kernel) // stride + 1 for size in value.dims[2:]]
+        return g.node("Conv", [value, g.floats(outputs, value.dims[1], kernel, kernel, low=-2, high=2), g.pick("", g.floats(outputs))],
+                      [images, outputs, *sizes], keep=g.chance(0.1), strides=[stride] * 2, pads=[pad] * 4, **more)
+
+    y = conv(x, g.pick(8, 12, 16), 3, pad=1)
+    for _ in range(g.random.randint(1, 5)):
+        kind = g.pick("pad", "pad", "window", "pool", "groups", "instance", "function", "mish", "slope", "sum", "slice", "head", "head", "up")
+        channels, *sizes = y.dims[1:]
+        small = min(sizes)
+        if kind == "pad":
+            mode = g.pick("constant", "constant", "reflect", "edge")
+            around = [g.random.randint(0, min(2, small - 1)) for _ in range(4)]
+            number = [g.constant(F32(g.pick(0, 0, 1.5)))] if mode == "constant" and g.chance(0.5) else []
+            y = g.node("Pad", [y, g.ints(0, 0, *around[:2], 0, 0, *around[2:]), *number],
+                       [images, channels, *(size + a + b for size, a, b in zip(sizes, around, around[2:]))], keep=g.chance(0.1), mode=mode)
+        elif kind == "window":
+            y = conv(y, g.pick(8, 16), 3 if small >= 3 else 1, stride=g.pick(1, 2), pad=g.pick(0, 1))
+        elif kind == "pool" and small >= 2:
+            y = g.node("Relu", [y], y.dims, keep=False) if g.chance(0.5) else y
+            y = g.node(g.pick("MaxPool", "AveragePool"), [y], [images, channels, *(size - 1 for size in sizes)], keep=False, kernel_shape=[2, 2])
+        elif kind == "groups":
+            flat = g.node("Reshape", [y, g.ints(0, 4, -1)], [images, 4, channels // 4 * sizes[0] * sizes[1]], keep=False)
+            flat = g.node("InstanceNormalization", [flat, g.floats(4), g.floats(4)], flat.dims, keep=False, epsilon=0.1)
+            y = g.node("Reshape", [flat, g.ints(images, channels, *sizes)], y.dims, keep=g.chance(0.1))
+            y = g.node("Mul", [y, g.floats(channels, 1, 1)], y.dims, keep=False)
+            y = g.node("Add", [y, g.floats(1, channels, 1, 1)], y.dims, keep=False)
+        elif kind == "instance":
+            y = g.node("InstanceNormalization", [y, g.floats(channels), g.floats(channels)], y.dims, keep=False, epsilon=0.1)
+        elif kind == "function":
+            y = g.node(g.pick("Elu", "Softplus", "Abs", "Softsign", "Selu"), [y], y.dims, keep=g.chance(0.1))
+        elif kind == "mish":
+            gate = g.node("Tanh", [g.node("Softplus", [y], y.dims, keep=False)], y.dims, keep=False) if g.chance(0.5) else \
+                g.node("Sigmoid", [g.node("Mul", [y, g.constant(F32(1.5))], y.dims, keep=False)], y.dims, keep=False)
+            y = g.node("Mul", [y, gate], y.dims, keep=False)
+        elif kind == "slope":
+            y = g.node("PRelu", [y, g.floats(*g.pick([channels, 1, 1], [1]))], y.dims, keep=False)
+        elif kind == "sum":
+            y = g.node(g.pick("Sum", "Sum", "Max"), [y, conv(y, channels, 1), *([y] if g.chance(0.5) else [])], y.dims, keep=g.chance(0.1))
+        elif kind == "slice" and small >= 2:
+            y = g.node("Slice", [y, g.ints(1), g.ints(1 << 40), g.ints(g.pick(2, 3))], [images, channels, g.fresh(), g.fresh()], keep=True)
+            return
+        elif kind == "head":
+            conv(y, g.random.randint(1, 4), 3 if small >= 3 and g.chance(0.5) else 1, pad=g.pick(0, 1))
+        elif kind == "up":
+            kernel, stride = g.pick((2, 2), (3, 2), (4, 2), (5, 3), (3, 1))
+            outputs = g.random.randint(1, 4)
+            g.node("ConvTranspose", [y, g.floats(channels, outputs, kernel, kernel, low=-2, high=2)],
+                   [images, outputs, *((size - 1) * stride + kernel for size in sizes)], strides=[stride] * 2)
+    g.node("Neg", [y], y.dims)
+
+
 STEPS = (layer_norm, layer_norm, attention, attention, gates, shortcuts, shortcuts, views, views, squeezed, spatial_mean, moments, lookup,
-         residuals, residuals, typed, typed, typed, by_data, by_data, rare, rare)
+         residuals, residuals, typed, typed, typed, by_data, by_data, rare, rare, convolved, convolved)
