@@ -67,7 +67,8 @@ Result<PoolDesc> read_pool(const Node& node, std::span<const int64_t> x) {
   TENON_TRY(check_pads(pool.window));
   TENON_TRY(slide(pool.window, LargeKernel::kCut));
   constexpr int kCountsWhatIsThere = 19;  // as ONNX Runtime does from this version of AveragePool on
-  for (WindowAxis& axis : pool.window.axes) axis.counts_whole = node.since_version < kCountsWhatIsThere;
+  for (WindowAxis& axis : pool.window.axes)
+    axis.counts_whole = node.since_version < kCountsWhatIsThere && !pool.window.ceil_mode;
   return pool;
 }
 

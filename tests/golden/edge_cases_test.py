@@ -297,6 +297,10 @@ for version in (11, 18, 19, 22):
         "(float[1,C,H,W] x) => (float[] y, float[] z) { y = AveragePool<kernel_shape=[4,4], strides=[3,3], count_include_pad=1>(x)"
         " z = AveragePool<kernel_shape=[4,4], strides=[3,3], pads=[1,0,0,1], count_include_pad=1>(x) }",
         [{"x": floats(1, channels, size, size)} for size in (1, 2, 3) for channels in (1, 9)], opset=version)
+    FACTS[f"averages_of_windows_that_are_cut_and_count_padding_with_ceil_mode_{version}"] = Fact(
+        "(float[1,C,H,W] x) => (float[] y, float[] z) { y = AveragePool<kernel_shape=[2,2], strides=[3,1], ceil_mode=1, count_include_pad=1>(x)"
+        " z = AveragePool<kernel_shape=[4,4], strides=[3,3], pads=[1,0,0,1], ceil_mode=1, count_include_pad=1>(x) }",
+        [{"x": floats(1, channels, *size)} for size in ((1, 2), (2, 2), (3, 1)) for channels in (1, 9)], opset=version)
 FACTS["averages_of_windows_with_gaps_that_are_cut_and_count_padding"] = Fact(
     "(float[1,C,H,W] x) => (float[] y, float[] z) { y = AveragePool<kernel_shape=[3,3], strides=[4,4], dilations=[2,2], count_include_pad=1>(x)"
     " z = AveragePool<kernel_shape=[3,2], strides=[3,3], dilations=[2,1], pads=[1,0,1,0], count_include_pad=1>(x) }",
