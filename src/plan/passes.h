@@ -27,7 +27,7 @@ Status pass_transpose_before_unsqueeze(Graph& graph, const PassOptions& options)
 // pass_activation.cc
 Status pass_activations(Graph& graph, const PassOptions& options);
 // pass_conv.cc: Conv and ConvTranspose with constant weights
-Status pass_convolutions(Graph& graph, const PassOptions& options);       // ONNX's become tenon's
+Status pass_convolutions(Graph& graph, const PassOptions& options);  // ONNX's become tenon's
 // Sum of two becomes Add; Sum, Max and Min of more, where a convolution is near, become those of two, which stay in the
 // convolution's layout and join it.
 Status pass_sums_of_two(Graph& graph, const PassOptions& options);
