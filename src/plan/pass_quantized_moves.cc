@@ -112,6 +112,7 @@ void sink_dequantize(Rewriter& rewriter, NodeId i) {
   if (dequantize.has("axis")) dequantize.set_int("axis", 0);
   dequantize.outputs = node.outputs;
   const ValueId value = pad ? pad_value(rewriter, edge.zero) : kNoValue;
+  if (pad && edge.zero != kNoValue && value == kNoValue) return;  // its bytes would stand for another number
   auto [moved, bytes] = on_bytes(rewriter, node, edge.bytes);
   if (pad && moved.inputs.size() > 2) moved.inputs[2] = kNoValue;
   if (value != kNoValue) {

@@ -31,37 +31,31 @@ TENON_INLINE float sum_of_channels(F8 v) {
 
 // The sums over the channels of kFewPixels pixels, in their order.
 TENON_INLINE FW sums_of_pixels(const FW (&v)[kFewVectors]) {
+#if HWY_MAX_BYTES >= 32
+  const hn::DFromV<decltype(FW::v)> d;
+  const hn::Repartition<double, decltype(d)> halves;
+  decltype(FW::v) pair[4], four[2];
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    const auto a = v[2 * i].v, b = v[2 * i + 1].v;
+    pair[i] = hn::Add(hn::InterleaveLower(d, a, b), hn::InterleaveUpper(d, a, b));
+  }
+#pragma GCC unroll 2
+  for (int i = 0; i < 2; ++i) {
+    const auto a = hn::BitCast(halves, pair[2 * i]), b = hn::BitCast(halves, pair[2 * i + 1]);
+    four[i] =
+        hn::Add(hn::BitCast(d, hn::InterleaveLower(halves, a, b)), hn::BitCast(d, hn::InterleaveUpper(halves, a, b)));
+  }
+  FW sums;
 #if HWY_MAX_BYTES >= 64
-  __m512 pair[4], four[2];
-#pragma GCC unroll 4
-  for (int i = 0; i < 4; ++i) {
-    const __m512 a = v[2 * i].v.raw, b = v[2 * i + 1].v.raw;
-    pair[i] = _mm512_add_ps(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b));
-  }
-#pragma GCC unroll 2
-  for (int i = 0; i < 2; ++i) {
-    const __m512 a = pair[2 * i], b = pair[2 * i + 1];
-    four[i] = _mm512_add_ps(_mm512_shuffle_ps(a, b, 0x44), _mm512_shuffle_ps(a, b, 0xee));
-  }
-  const __m512 sums =
-      _mm512_add_ps(_mm512_shuffle_f32x4(four[0], four[1], 0x88), _mm512_shuffle_f32x4(four[0], four[1], 0xdd));
+  sums.v.raw = _mm512_add_ps(_mm512_shuffle_f32x4(four[0].raw, four[1].raw, 0x88),
+                             _mm512_shuffle_f32x4(four[0].raw, four[1].raw, 0xdd));
   const __m512i order = _mm512_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7, 8, 12, 9, 13, 10, 14, 11, 15);
-  return {hn::Vec<DW>{_mm512_permutexvar_ps(order, sums)}};
-#elif HWY_MAX_BYTES >= 32
-  __m256 pair[4], four[2];
-#pragma GCC unroll 4
-  for (int i = 0; i < 4; ++i) {
-    const __m256 a = v[2 * i].v.raw, b = v[2 * i + 1].v.raw;
-    pair[i] = _mm256_add_ps(_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b));
-  }
-#pragma GCC unroll 2
-  for (int i = 0; i < 2; ++i) {
-    const __m256 a = pair[2 * i], b = pair[2 * i + 1];
-    four[i] = _mm256_add_ps(_mm256_shuffle_ps(a, b, 0x44), _mm256_shuffle_ps(a, b, 0xee));
-  }
-  F8 sums;
-  sums.v.raw =
-      _mm256_add_ps(_mm256_permute2f128_ps(four[0], four[1], 0x20), _mm256_permute2f128_ps(four[0], four[1], 0x31));
+  sums.v.raw = _mm512_permutexvar_ps(order, sums.v.raw);
+#else
+  sums.v.raw = _mm256_add_ps(_mm256_permute2f128_ps(four[0].raw, four[1].raw, 0x20),
+                             _mm256_permute2f128_ps(four[0].raw, four[1].raw, 0x31));
+#endif
   return sums;
 #else
   float sums[kFewVectors];
