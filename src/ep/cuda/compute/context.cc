@@ -374,10 +374,6 @@ Result<ComputeContext::Uploading> ComputeContext::begin_upload(std::span<const D
   // One block: each would cost the pool a mapping of its own.
   TENON_TRY_ASSIGN(const DeviceBlockRef whole, allocate(bytes));
   for (size_t i = 0; i < wanted.size(); ++i) blocks[wanted[i]] = std::make_shared<DeviceBlock>(whole, offsets[i]);
-  const CudaDriver& driver = device_->driver();
-  // Kernels that are tried meanwhile may find addresses in them.
-  TENON_CUDA_TRY(driver, MemsetD8Async, whole->address(), 0, std::max<size_t>(bytes, 1), upload_stream_);
-  TENON_CUDA_TRY(driver, StreamSynchronize, upload_stream_);
   const auto upload_all = [this, constants, wanted, blocks]() -> Status {
     TENON_TRY_ASSIGN(const ContextScope scope, ContextScope::enter(*device_));
     return upload(constants, wanted, blocks);

@@ -107,8 +107,8 @@ class ComputeContext {
 
   Result<DeviceBlockRef> allocate(size_t size_bytes);
   // The constants on the device, in order; each is uploaded at its first use, and stays while its source does. Several
-  // threads pack them, and another one uploads them meanwhile: until finish() their elements are zero or what they will
-  // be. With `preparing` held from the first call to the end of the second; `constants` stay until then.
+  // threads pack them, and another one uploads them meanwhile: nothing may read them before finish(). With `preparing`
+  // held from the first call to the end of the second; `constants` stay until then.
   struct Uploading {
     std::vector<DeviceBlockRef> blocks;
     std::span<const DeviceConstant> constants;

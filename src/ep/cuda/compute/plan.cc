@@ -61,14 +61,16 @@ Status ComputePlan::prepare(bool varies) {
   TENON_TRY_ASSIGN(std::unique_ptr<Instance> instance, make_instance());
   // Inputs and outputs of its own, for measuring: their contents do not matter, but they are numbers.
   std::vector<DeviceBlockRef> blocks;
+  const auto stand_in = [&](size_t bytes) -> Result<CUdeviceptr> {
+    TENON_TRY_ASSIGN(DeviceBlockRef block, context_->allocate(bytes));
+    TENON_CUDA_TRY(driver, MemsetD8Async, block->address(), 0, std::max<size_t>(bytes, 1), context_->stream());
+    return blocks.emplace_back(std::move(block))->address();
+  };
   const auto stand_ins = [&](const std::vector<TensorId>& ids) -> Result<std::vector<CUdeviceptr>> {
     std::vector<CUdeviceptr> made;
     for (TensorId id : ids) {
-      const size_t bytes = program_.tensor(id).size_bytes();
-      TENON_TRY_ASSIGN(DeviceBlockRef block, context_->allocate(bytes));
-      TENON_CUDA_TRY(driver, MemsetD8Async, block->address(), 0, std::max<size_t>(bytes, 1), context_->stream());
-      made.push_back(block->address());
-      blocks.push_back(std::move(block));
+      TENON_TRY_ASSIGN(const CUdeviceptr address, stand_in(program_.tensor(id).size_bytes()));
+      made.push_back(address);
     }
     return made;
   };
@@ -104,8 +106,18 @@ Status ComputePlan::prepare(bool varies) {
   const bool measures = prepare.measure && std::any_of(ops.begin(), ops.end(), [&](const auto& op) {
                           return op.second->work() > 0 && !prepare.known(*op.second).choice;
                         });
-  if (measures) TENON_TRY(finish_constants(upload));
-  if (measures) constants_ms = lap.ms();
+  // For trials; zeros where a weight may be on its way still.
+  std::vector<CUdeviceptr> weights = constants_;
+  if (measures) {
+    TENON_TRY(finish_constants(upload));
+    constants_ms = lap.ms();
+  } else if (!upload.wanted.empty()) {
+    size_t bytes = 0;
+    for (size_t i : upload.wanted) bytes = std::max(bytes, program_.constants[i].size_bytes);
+    TENON_TRY_ASSIGN(const CUdeviceptr zeros, stand_in(bytes));
+    for (size_t i : upload.wanted) weights[i] = zeros;
+  }
+  prepare.addresses.constants = weights;
   double choices_ms = 0;
   for (const auto& [of_problem, op] : ops) {
     if (prepare.compiled == nullptr && op->work() == 0) {
@@ -128,8 +140,10 @@ Status ComputePlan::prepare(bool varies) {
   TENON_TRY(queue_all(prepare.addresses, context_->stream(), nullptr, false));
   TENON_CUDA_TRY(driver, StreamSynchronize, context_->stream());
   const double run_ms = lap.ms();
-  if (!measures) TENON_TRY(finish_constants(upload));
-  if (!measures) constants_ms = lap.ms();
+  if (!measures) {
+    TENON_TRY(finish_constants(upload));
+    constants_ms = lap.ms();
+  }
   TENON_TRACE(kPlan,
               "CUDA region: libraries {:.1f} ms, choices {:.1f} ms, then kernels {:.1f} ms, first run {:.1f} ms, {} "
               "constants {:.1f} ms.",
