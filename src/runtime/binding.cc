@@ -101,6 +101,22 @@ Status BindingImpl::adopt_output(size_t slot, DataType type, const Shape& shape,
   return {};
 }
 
+void BindingImpl::lend_memory(size_t slot, DynamicValue& value) {
+  BoundOutput& output = outputs[slot];
+  const Tensor& memory = output.memory;
+  if (!memory.defined() || !same_memory(memory.space(), MemorySpace()) ||
+      memory.capacity_bytes() < value.capacity_bytes)
+    return;
+  const bool is_read = std::any_of(inputs.begin(), inputs.end(), [&](const Tensor& input) {
+    return ranges_overlap(input.data(), input.capacity_bytes(), memory.data(), memory.capacity_bytes());
+  });
+  output.result = Tensor();
+  if (is_read || memory.owner().use_count() != 1) return;
+  value.memory = std::shared_ptr<std::byte>(memory.owner(), memory.data_as<std::byte>());
+  value.capacity_bytes = memory.capacity_bytes();
+  output.memory = Tensor();
+}
+
 Status BindingImpl::exchange_output(size_t slot, DynamicValue& value) {
   BoundOutput& output = outputs[slot];
   TENON_TRY_ASSIGN(Tensor made,

@@ -8,13 +8,13 @@
 
 namespace tenon {
 
-namespace {
-
 bool ranges_overlap(const void* a, size_t a_bytes, const void* b, size_t b_bytes) {
   const auto x = reinterpret_cast<uintptr_t>(a);
   const auto y = reinterpret_cast<uintptr_t>(b);
   return a_bytes > 0 && b_bytes > 0 && x < y + b_bytes && y < x + a_bytes;
 }
+
+namespace {
 
 // A kernel is asked when its output lies over its input, and not before: a device's may have to be compiled for that.
 bool runs_in_place(const Plan& plan, const PlanOutput& output, const SharedMemory& shared) {

@@ -22,7 +22,12 @@ struct BoundOutput {
   bool is_auto = true;
   SpaceId auto_space;  // where `memory` has to be; none: where the output is made
   bool ready = false;  // in this run: `result` is where the output goes
+
+  // Whether memory that a run made in `space` may become the output: nobody asked for it elsewhere.
+  bool takes(SpaceId space) const { return is_auto && (!auto_space.valid() || auto_space == space); }
 };
+
+bool ranges_overlap(const void* a, size_t a_bytes, const void* b, size_t b_bytes);
 
 // For messages: `"x", "y"`, the first eight, or "none".
 std::string listed_names(std::span<const ValueInfo> infos);

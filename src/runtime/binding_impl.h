@@ -57,6 +57,9 @@ struct BindingImpl {
   // The output is this memory in `space`, made by the run.
   Status adopt_output(size_t slot, DataType type, const Shape& shape, std::shared_ptr<std::byte> memory,
                       size_t size_bytes, SpaceId space);
+  // Before a run whose exchange_output() will come: the output's memory goes to `value`, if nobody else looks at it, so
+  // that the run writes where the last one did, which is in the caches.
+  void lend_memory(size_t slot, DynamicValue& value);
   // The output is the memory of `value`, which lies on the host, and `value` gets what the output had, if nobody looks
   // at it any more: the next run writes there.
   Status exchange_output(size_t slot, DynamicValue& value);

@@ -63,15 +63,24 @@ bool is_last_use(const Plan& plan, const PlanCopy& copied) {
 
 }  // namespace
 
+bool BindingOutputs::becomes_output(const Plan& plan, const PlanCopy& copied) const {
+  return copied.source.kind == StorageKind::kDynamic && copied.space == kHostSpace &&
+         binding_.outputs[copied.output.index()].takes(kHostSpace) && is_last_use(plan, copied);
+}
+
+void BindingOutputs::lend_memory(const Plan& plan, RunState& state) {
+  for (const PlanCopy& copied : plan.copies)
+    if (becomes_output(plan, copied))
+      binding_.lend_memory(copied.output.index(), state.dynamic_value(DynamicId(copied.source.index)));
+}
+
 Status BindingOutputs::copy_dynamic(const Plan& plan, const PlanCopy& copied, RunState& state) {
   const size_t slot = copied.output.index();
   const DynamicValue& value = state.dynamic_value(DynamicId(copied.source.index));
   const BoundOutput& output = binding_.outputs[slot];
-  // Memory that nobody asked to be elsewhere becomes the output as it is.
-  const bool stays = output.is_auto && (!output.auto_space.valid() || output.auto_space == copied.space);
-  if (copied.space == kHostSpace && stays && is_last_use(plan, copied))
+  if (becomes_output(plan, copied))
     return binding_.exchange_output(slot, state.dynamic_value(DynamicId(copied.source.index)));
-  if (copied.space != kHostSpace && stays) {
+  if (copied.space != kHostSpace && output.takes(copied.space)) {
     const size_t capacity = value.capacity_bytes;
     const Shape shape = value.shape;
     const DataType type = value.type;

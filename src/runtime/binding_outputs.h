@@ -18,6 +18,7 @@ class BindingOutputs final : public PlanOutputs {
 
   // An output that would overwrite an input too early gets memory of its own here, which finish() copies from.
   Status prepare(const Plan& plan, std::span<void* const> inputs) override;
+  void lend_memory(const Plan& plan, RunState& state) override;
   std::span<void* const> addresses() const override { return binding_.output_addresses; }
   Status finish(const Plan& plan, RunState& state, bool is_rest) override;
   bool written_directly() const override { return redirects_.empty(); }
@@ -31,6 +32,8 @@ class BindingOutputs final : public PlanOutputs {
   };
   RunMemory memory(const Plan& plan, std::span<void* const> inputs) const;
   Status copy(size_t slot, DataType type, const Shape& shape, void* source, SpaceId space, CopyReason reason);
+  // Whether the memory of a value on the host becomes the output as it is.
+  bool becomes_output(const Plan& plan, const PlanCopy& copy) const;
   Status copy_dynamic(const Plan& plan, const PlanCopy& copy, RunState& state);
 
   BindingImpl& binding_;

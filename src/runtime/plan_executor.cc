@@ -16,6 +16,7 @@ Status PlanExecutor::run_part(PlanRuntime& runtime, std::span<void* const> input
   RunState& state = lease.state();
   last_state = &state;
   state.bind(inputs, outputs.addresses());
+  outputs.lend_memory(plan, state);
   if (used_memory != nullptr) {
     for (const Arena& arena : state.held) used_memory->push_back(arena.memory);
     used_memory->insert(used_memory->end(), state.handles().begin(), state.handles().end());

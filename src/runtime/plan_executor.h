@@ -22,6 +22,8 @@ class PlanOutputs {
   // Before the steps of `plan`: memory for each output that a step writes. `inputs` has one address a plan input.
   // Called by the caller for the run's first plan, and by the executor for those after its cuts.
   virtual Status prepare(const Plan& plan, std::span<void* const> inputs) = 0;
+  // Then, with the state that runs `plan`: memory of the last run for outputs whose size the steps find out.
+  virtual void lend_memory(const Plan& /*plan*/, RunState& /*state*/) {}
   // One address an output slot, null for those that the plan does not write. Valid until the next prepare().
   virtual std::span<void* const> addresses() const = 0;
   // After the steps, with no work left on a stream: takes what lies elsewhere. `is_rest`: the plan follows a cut.

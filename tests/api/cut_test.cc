@@ -66,7 +66,8 @@ TEST(Cut, NonZeroReportsTheRealShapeInALargerBuffer) {
   EXPECT_EQ(runs.output(0).shape(), (Shape{1, 0}));
 }
 
-// The kernel's memory becomes the output, and the output's memory is the kernel's in the next run.
+// The kernel's memory becomes the output, and the output's memory is the kernel's in the next run, unless somebody still
+// looks at it.
 TEST(Cut, AnOutputOfUnknownSizeThatNobodyBindsIsNotCopied) {
   Runs runs(non_zero_model());
   ASSERT_THAT(runs.run({{"x", floats({5}, {0, 1, 0, 2, 3})}}), is_ok());
@@ -80,6 +81,36 @@ TEST(Cut, AnOutputOfUnknownSizeThatNobodyBindsIsNotCopied) {
     EXPECT_THAT(values_of<int64_t>(runs.output(0)), ElementsAre(0, 2));
   }
   EXPECT_THAT(values_of<int64_t>(kept), ElementsAre(1, 3, 4));
+}
+
+TEST(Cut, AnOutputOfUnknownSizeIsWrittenWhereTheLastOneLay) {
+  Runs runs(non_zero_model());
+  ASSERT_THAT(runs.run({{"x", floats({5}, {0, 1, 0, 2, 3})}}), is_ok());
+  const void* const first = runs.output(0).data();
+  for (int run = 0; run < 3; ++run) {
+    ASSERT_THAT(runs.run({{"x", floats({5}, {4, 0, 5, 0, 0})}}), is_ok());
+    EXPECT_EQ(runs.output(0).data(), first);
+    EXPECT_THAT(values_of<int64_t>(runs.output(0)), ElementsAre(0, 2));
+  }
+  const Tensor kept = runs.output(0);
+  ASSERT_THAT(runs.run({{"x", floats({5}, {1, 1, 1, 0, 0})}}), is_ok());
+  EXPECT_NE(runs.output(0).data(), first);
+  EXPECT_THAT(values_of<int64_t>(kept), ElementsAre(0, 2));
+}
+
+// Also through a view that owns nothing.
+TEST(Cut, AnOutputOfUnknownSizeDoesNotOverwriteAnInputThatIsTheLastOutput) {
+  OnnxModel model;
+  model.input("x", DataType::kInt64, {"n", "m"}).output("at", DataType::kInt64, {2, "found"});
+  model.output("y", DataType::kInt64, {"n", "m"});
+  model.node(OnnxNode("NonZero", {"x"}, {"at"})).node(OnnxNode("Neg", {"x"}, {"y"}));
+  Runs runs(model);
+  ASSERT_THAT(runs.run({{"x", ints({5, 1}, {0, 1, 0, 2, 3})}}), is_ok());
+  void* const last = runs.output(0).data();  // 1 3 4 0 0 0
+  const Tensor view = Tensor::view(DataType::kInt64, {1, 6}, last, 6 * sizeof(int64_t)).value();
+  ASSERT_THAT(runs.run({{"x", view}}), is_ok());
+  EXPECT_THAT(values_of<int64_t>(runs.output(0)), ElementsAre(0, 0, 0, 0, 1, 2));
+  EXPECT_THAT(values_of<int64_t>(runs.output(1)), ElementsAre(-1, -3, -4, 0, 0, 0));
 }
 
 TEST(Cut, AFilledOutputIsMadeInTheRunInsteadOfCopiedFromAConstant) {
