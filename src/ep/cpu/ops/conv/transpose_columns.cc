@@ -8,7 +8,9 @@
 #include "ep/cpu/ops/blocked_rows.h"
 #include "ep/cpu/ops/conv/support.h"
 #include "ep/cpu/simd/blocked.h"
+#include "ep/cpu/simd/elementwise.h"
 #include "ep/cpu/simd/gemm.h"
+#include "ep/cpu/simd/interleave.h"
 #include "ops/conv.h"
 #include "ops/unary.h"
 
@@ -16,8 +18,10 @@ namespace tenon::cpu {
 
 namespace {
 
-// Columns of a task: 1 MiB, which stay in a core's cache until they are added.
-constexpr int64_t kMostColumns = int64_t{1} << 18;
+// Columns of a task: 512 KiB, which stay in a core's cache until they are added.
+constexpr int64_t kMostColumns = int64_t{1} << 17;
+
+constexpr int64_t kFloatsOfLine = 16;  // of 64 bytes
 
 // Columns of one output channel, at most: beyond that, threads would take more memory than they save time.
 constexpr int64_t kLargestOutput = int64_t{1} << 24;
@@ -31,6 +35,9 @@ struct InputRange {
   }
   int64_t offset, begin = 0, end = 0;
 };
+
+// One where a tap moves at most one input of a row to an output.
+int64_t phases_of(const WindowAxis& axis) { return axis.in == 1 || axis.out <= axis.stride ? 1 : axis.stride; }
 
 class TransposeColumns final : public Kernel {
  public:
@@ -46,14 +53,18 @@ class TransposeColumns final : public Kernel {
         outputs_at_once_(
             std::clamp<int64_t>(kMostColumns / std::max<int64_t>(1, taps_ * in_count_), 1, conv_.group_outputs())),
         packed_floats_(gemm_packed_floats(conv_.group_channels(), in_count_)),
-        slot_bytes_(round_up(outputs_at_once_ * taps_ * in_count_ * static_cast<int64_t>(sizeof(float)), 64)),
+        phases_(phases_of(conv_.window.axes.back())),
+        phase_length_(conv_.window.axes.back().out / phases_ + 1),
+        slot_bytes_(slot_floats() * sizeof(float)),
         slots_(slots) {}
 
   Status run(KernelContext& context) const override {
     const int64_t groups = conv_.batch * conv_.group;
     auto* const packed = reinterpret_cast<float*>(context.scratch + slot_bytes_ * slots_);
+    float* const arranged = packed + groups * packed_floats_;
     const float* const bias =
-        bias_.values(context, context.scratch + slot_bytes_ * slots_ + groups * packed_floats_ * sizeof(float));
+        bias_.values(context, reinterpret_cast<std::byte*>(arranged + (weights_ == nullptr ? weight_floats() : 0)));
+    const float* const weights = weights_ != nullptr ? weights_.get() : arrange(context, arranged);
     const float* const x = context.input<float>(0);
     const int64_t channels = conv_.group_channels(), panels = gemm_panels(in_count_);
     context.pool->parallel_for(groups * panels, grain_of(2 * channels), [&](int64_t begin, int64_t end) {
@@ -70,26 +81,53 @@ class TransposeColumns final : public Kernel {
     context.pool->parallel_for(groups * parts, 1, [&](int64_t begin, int64_t end) {
       const ScratchSlots::Claim claim(slots);
       for (int64_t i = begin; i < end; ++i)
-        run_part(context, i / parts, i % parts * outputs_at_once_, packed, bias, claim.floats());
+        run_part(context, i / parts, i % parts * outputs_at_once_, {packed, weights, bias}, claim.floats());
     });
     return {};
   }
   size_t scratch_bytes() const override {
-    return slot_bytes_ * slots_ + conv_.batch * conv_.group * packed_floats_ * sizeof(float) + bias_.scratch_bytes();
+    const int64_t floats = conv_.batch * conv_.group * packed_floats_ + (weights_ == nullptr ? weight_floats() : 0);
+    return slot_bytes_ * slots_ + floats * sizeof(float) + bias_.scratch_bytes();
   }
-  bool reads(size_t input) const override { return input != 1; }
+  bool reads(size_t input) const override { return input != 1 || weights_ == nullptr; }
   std::string_view name() const override { return "conv_transpose_columns"; }
 
  private:
+  // For all images.
+  struct Operands {
+    const float* packed;
+    const float* weights;  // as weights_
+    const float* bias;
+  };
+
+  int64_t weight_floats() const {
+    return round_up(conv_.group * conv_.group_channels() * conv_.group_outputs() * taps_, kFloatsOfLine);
+  }
+
+  // The weights of this run, [group][channel][output][tap], as weights_ would have them.
+  const float* arrange(KernelContext& context, float* to) const {
+    const int64_t rows = conv_.group_channels(), columns = conv_.group_outputs() * taps_;
+    const auto* const from = context.input<uint32_t>(1);
+    context.pool->parallel_for(conv_.group * columns, grain_of(rows), [&](int64_t begin, int64_t end) {
+      while (begin < end) {
+        const int64_t group = begin / columns, first = begin % columns, count = std::min(columns - first, end - begin);
+        eltwise_table().transpose32(from + group * rows * columns + first, columns,
+                                        reinterpret_cast<uint32_t*>(to) + begin * rows, rows, rows, count);
+        begin += count;
+      }
+    });
+    return to;
+  }
+
   // Outputs from `first` on of one group of one image.
-  void run_part(const KernelContext& context, int64_t group, int64_t first, const float* packed, const float* bias,
+  void run_part(const KernelContext& context, int64_t group, int64_t first, const Operands& operands,
                 float* columns) const {
     const int64_t outputs = std::min(outputs_at_once_, conv_.group_outputs() - first);
     const int64_t channels = conv_.group_channels(), of_image = group % conv_.group;
     const GemmTask task{
-        .a = weights_.get() + (of_image * conv_.group_outputs() + first) * taps_ * channels,
+        .a = operands.weights + (of_image * conv_.group_outputs() + first) * taps_ * channels,
         .lda = channels,
-        .b = packed + group * packed_floats_,
+        .b = operands.packed + group * packed_floats_,
         .panel_stride = channels * kGemmPanel,
         .c = columns,
         .ldc = in_count_,
@@ -102,20 +140,23 @@ class TransposeColumns final : public Kernel {
     for (int64_t o = 0; o < outputs; ++o) {
       const int64_t plane = group * conv_.group_outputs() + first + o;
       float* const y = context.output<float>(0) + plane * out_count_;
-      std::fill_n(y, out_count_, bias[of_image * conv_.group_outputs() + first + o]);
-      add_columns(columns + o * taps_ * in_count_, y);
+      float* const sums = phases_ == 1 ? y : columns + columns_floats();
+      std::fill_n(sums, phases_ == 1 ? out_count_ : rows_out() * phases_ * phase_length_,
+                  operands.bias[of_image * conv_.group_outputs() + first + o]);
+      add_columns(columns + o * taps_ * in_count_, sums);
+      if (phases_ > 1) join_phases(sums, y);
       finish_run(epilogue_, y, residual != nullptr ? residual + plane * out_count_ : nullptr, out_count_);
     }
   }
 
-  // y += the columns of one output channel.
-  void add_columns(const float* columns, float* y) const {
+  // sums += the columns of one output channel.
+  void add_columns(const float* columns, float* sums) const {
     const std::vector<WindowAxis>& axes = conv_.window.axes;
     const int last = static_cast<int>(axes.size()) - 1;
     std::array<int64_t, Shape::kMaxRank> tap{};
     for (int64_t k = 0; k < taps_; ++k, columns += in_count_) {
       const InputRange row(axes[last], tap[last]);
-      add_tap(columns, y, tap, row);
+      if (row.end > row.begin) add_tap(columns, sums, tap, row);
       for (int d = last; d >= 0; --d) {
         if (++tap[d] < axes[d].kernel) break;
         tap[d] = 0;
@@ -123,29 +164,27 @@ class TransposeColumns final : public Kernel {
     }
   }
 
-  void add_tap(const float* columns, float* y, const std::array<int64_t, Shape::kMaxRank>& tap,
+  void add_tap(const float* columns, float* sums, const std::array<int64_t, Shape::kMaxRank>& tap,
                const InputRange& row) const {
     const std::vector<WindowAxis>& axes = conv_.window.axes;
     const int last = static_cast<int>(axes.size()) - 1;
-    const int64_t width = axes[last].in, stride = axes[last].stride, count = row.end - row.begin;
+    const int64_t width = axes[last].in, count = row.end - row.begin;
+    const int64_t out = row.begin * axes[last].stride + row.offset;
+    const int64_t at_row = phases_ == 1 ? out : out % phases_ * phase_length_ + out / phases_;
+    const auto add = eltwise_table().binary[static_cast<int>(Binary::kAdd)];
     std::array<int64_t, Shape::kMaxRank> at{};
     for (int64_t first = 0; first < in_count_; first += width) {
       // Where the row of inputs from `first` on goes: nowhere if another axis moves it outside.
       int64_t target = 0;
       bool inside = true;
       for (int d = 0; d < last; ++d) {
-        const int64_t out = at[d] * axes[d].stride + tap[d] * axes[d].dilation - axes[d].pad_begin;
-        inside &= out >= 0 && out < axes[d].out;
-        target = target * axes[d].out + out;
+        const int64_t position = at[d] * axes[d].stride + tap[d] * axes[d].dilation - axes[d].pad_begin;
+        inside &= position >= 0 && position < axes[d].out;
+        target = target * axes[d].out + position;
       }
       if (inside) {
-        const float* const from = columns + first + row.begin;
-        float* const to = y + target * axes[last].out + row.begin * stride + row.offset;
-        if (stride == 1) {
-          for (int64_t i = 0; i < count; ++i) to[i] += from[i];
-        } else {
-          for (int64_t i = 0; i < count; ++i) to[i * stride] += from[i];
-        }
+        float* const to = sums + target * (phases_ == 1 ? axes[last].out : phases_ * phase_length_) + at_row;
+        add(columns + first + row.begin, 1, to, 1, to, count);
       }
       for (int d = last - 1; d >= 0; --d) {
         if (++at[d] < axes[d].in) break;
@@ -154,13 +193,38 @@ class TransposeColumns final : public Kernel {
     }
   }
 
+  // The phases of each row of outputs, element by element in turn.
+  void join_phases(const float* sums, float* y) const {
+    const int64_t width = conv_.window.axes.back().out, whole = width / phases_;
+    for (int64_t row = 0; row < rows_out(); ++row, sums += phases_ * phase_length_, y += width) {
+      const auto* const from = reinterpret_cast<const uint32_t*>(sums);
+      auto* const to = reinterpret_cast<uint32_t*>(y);
+      if (phases_ <= kLargestPixel) {
+        interleave_table().words[phases_ - kLeastPixel].together(from, phase_length_, to, whole);
+      } else {
+        eltwise_table().transpose32(from, phase_length_, to, phases_, phases_, whole);
+      }
+      for (int64_t i = whole * phases_; i < width; ++i) y[i] = sums[i % phases_ * phase_length_ + whole];
+    }
+  }
+
+  int64_t rows_out() const { return out_count_ / std::max<int64_t>(1, conv_.window.axes.back().out); }
+  // Of one slot, rounded to lines; the sums of an output channel follow where there are phases.
+  int64_t columns_floats() const { return round_up(outputs_at_once_ * taps_ * in_count_, kFloatsOfLine); }
+  int64_t slot_floats() const {
+    return columns_floats() + (phases_ == 1 ? 0 : round_up(rows_out() * phases_ * phase_length_, kFloatsOfLine));
+  }
+
   const ConvDesc conv_;
   const Epilogue epilogue_;
   const ConvBias bias_;
-  const std::shared_ptr<const float> weights_;  // [group][output][tap][channel]
+  const std::shared_ptr<const float> weights_;  // [group][output][tap][channel]; null: they come at run time
   const int64_t taps_, in_count_, out_count_;
   const int64_t outputs_at_once_;
   const int64_t packed_floats_;
+  // Outputs that lie so many elements apart on the last axis are summed side by side, so that what a tap adds to is one
+  // row.
+  const int64_t phases_, phase_length_;
   const size_t slot_bytes_;
   const int slots_;
 };
@@ -173,7 +237,6 @@ Status match_transpose_columns(const KernelNode& node) {
       TENON_UNSUPPORTED_IF(
           spec.present() && (spec.type != DataType::kFloat || spec.layout != Layout::kPlain || spec.dynamic),
           "A tensor is not plain float32 of known size.");
-  TENON_UNSUPPORTED_IF(node.constants.size() < 2 || node.constants[1] == nullptr, "The weights are not constant.");
   return {};
 }
 
@@ -190,16 +253,18 @@ Result<std::unique_ptr<Kernel>> create_transpose_columns(const KernelNode& node)
                        taps, in_count);
   TENON_TRY_ASSIGN(const Epilogue epilogue, read_epilogue(*node.node));
   const int64_t channels = conv.group_channels(), outputs = conv.group_outputs();
-  TENON_TRY(expect_constant_floats(node, 1, conv.group * channels * outputs * taps));
   const auto pack = [&](const float* weights, float* out) {
     for (int64_t g = 0; g < conv.group; ++g)
       for (int64_t c = 0; c < channels; ++c)
         for (int64_t i = 0; i < outputs * taps; ++i)
           out[(g * outputs * taps + i) * channels + c] = weights[(g * channels + c) * outputs * taps + i];
   };
-  TENON_TRY_ASSIGN(std::shared_ptr<const float> packed,
-                   pack_weights(node, 1, tenon::format("transpose_columns {}", conv.group),
-                                conv.group * channels * outputs * taps, pack));
+  std::shared_ptr<const float> packed;
+  if (node.constants.size() > 1 && node.constants[1] != nullptr) {
+    const int64_t floats = conv.group * channels * outputs * taps;
+    TENON_TRY(expect_constant_floats(node, 1, floats));
+    TENON_TRY_ASSIGN(packed, pack_weights(node, 1, tenon::format("transpose_columns {}", conv.group), floats, pack));
+  }
   TENON_TRY_ASSIGN(ConvBias bias, ConvBias::create(node, 2, conv.group * outputs));
   return std::unique_ptr<Kernel>(std::make_unique<TransposeColumns>(std::move(conv), epilogue, std::move(bias),
                                                                     std::move(packed), scratch_slots(node)));
