@@ -95,16 +95,40 @@ def padding_alone_differs(node, feed, model, want, got):
     """Whether the rows of all queries that lie within the length of their batch are the same. Where another operator follows,
     whether there are rows of padding."""
     held = held_values(model)
-    values = [feed.get(name, held.get(name)) for name in (node.input[0], *node.input[5:7])]
-    if not all(isinstance(value, np.ndarray) for value in values):
+    values = [feed.get(name, held.get(name)) for name in node.input[5:7]]
+    first = want if node.output[0] == model.graph.output[0].name else feed.get(node.input[0], held.get(node.input[0]))
+    if not all(isinstance(value, np.ndarray) for value in (first, *values)):
         return False
-    tokens, last, total = values[0].shape[1], values[1].reshape(-1), values[2].reshape(-1)
+    tokens, last, total = first.shape[1], values[0].reshape(-1), values[1].reshape(-1)
     if total.tolist() != [tokens]:
         return False
     if node.output[0] != model.graph.output[0].name:
         return bool((last + 1 < tokens).any())
     within = np.arange(tokens)[None, :] <= last[:, None]
     return bool(np.allclose(want[within].astype(np.float64), got[within].astype(np.float64), rtol=1e-3, atol=1e-3))
+
+
+def keeps_a_rounded_size(model, feed):
+    """Whether a Resize has scales, and an output of the size of its input all the same, also between other nodes."""
+    import onnx
+    sized = onnx.ModelProto()
+    sized.CopyFrom(model)
+    for value in sized.graph.input:
+        given = feed.get(value.name)
+        if isinstance(given, np.ndarray) and value.type.HasField("tensor_type"):
+            value.type.tensor_type.shape.CopyFrom(onnx.TensorShapeProto(dim=[onnx.TensorShapeProto.Dimension(dim_value=size) for size in given.shape]))
+    try:
+        graph = onnx.shape_inference.infer_shapes(sized, data_prop=True).graph
+    except Exception:  # noqa: BLE001 - a body or a type that it does not know
+        return False
+    shapes = {value.name: [dim.dim_value for dim in value.type.tensor_type.shape.dim] for value in (*graph.input, *graph.value_info, *graph.output)}
+    held = held_values(model)
+    for node in graph.node:
+        scales = node.input[2] if node.op_type == "Resize" and len(node.input) > 2 else node.input[1] if node.op_type == "Upsample" and len(node.input) > 1 else ""
+        factors = feed.get(scales, held.get(scales))
+        if isinstance(factors, np.ndarray) and (factors != 1).any() and shapes.get(node.input[0]) and shapes.get(node.input[0]) == shapes.get(node.output[0]):
+            return True
+    return False
 
 
 def y_scale(nodes, feed, model):
@@ -130,6 +154,12 @@ SPECIAL = {"ReduceMax", "ReduceMin", "MaxPool", "GlobalMaxPool", "ArgMax", "ArgM
 EMPTY = {"ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare",
          "MatMul", "Gemm", "GlobalAveragePool", "FusedMatMul", "Einsum", "ArgMax", "ArgMin", "MatMulInteger", "ConvInteger", "DynamicQuantizeLinear", "QLinearMatMul", "MatMulIntegerToFloat",
          "DynamicQuantizeMatMul", "QGemm", "QLinearConv", "LSTM", "GRU", "RNN", "Attention", "QAttention"}
+
+
+def cut_to_zero(want, have):
+    """Whether few elements differ, and these are 0."""
+    same = np.isclose(want.astype(np.float64), have.astype(np.float64), rtol=1e-5, atol=1e-5 * np.abs(want.astype(np.float64)).max(initial=1), equal_nan=True)
+    return bool(np.all(same | (have == 0)) and np.mean(~same) < 0.1)
 
 
 def few_differ(want, have):
@@ -198,6 +228,8 @@ def difference(problem, feed, want, got):
     # ONNX Runtime copies where the scaled sizes, rounded, are the input's.
     if names & {"Resize", "Upsample"} and {value.shape for value in want if isinstance(value, np.ndarray)} & {value.shape for value in arrays(feed)}:
         return True
+    if len(nodes) > 1 and names & {"Resize", "Upsample"} and keeps_a_rounded_size(model, feed):
+        return True
     # Interpolated integers are cut off: the order of the sum decides beside a whole number. Of three
     # axes at once ONNX Runtime makes other numbers than the reference.
     if names & {"Resize", "Upsample"} and len(want) == 1 and want[0].dtype.kind in "iu" and want[0].shape == got[0].shape:
@@ -225,6 +257,17 @@ def difference(problem, feed, want, got):
         return True
     # 1 + erf of a number far below 0 is a few last digits of 1, and x times these is what Gelu gives.
     if any("Gelu" in name for name in names) and within(want, got, 1e-6 * largest(feed, model)):
+        return True
+    # Probabilities that float32 has no normal numbers for are 0 here, and end a jump at 0.
+    if names & {"Softmax", "LogSoftmax"} and names & {"Ceil", "Sign", "Cast", "Greater", "Equal"} and all(
+            isinstance(a, np.ndarray) and a.shape == b.shape and a.dtype == b.dtype and cut_to_zero(a, b) for a, b in zip(want, got)):
+        return True
+    # A scale of more than one dimension: ONNX Runtime multiplies the bias by it, too.
+    if any(node.op_type in ("DynamicQuantizeMatMul", "MatMulIntegerToFloat") and any(
+            name and getattr(feed.get(name, held_values(model).get(name)), "ndim", 2) > 1 for name in node.input[2:4]) for node in nodes):
+        return True
+    # The mean of nothing is 0 / 0.
+    if names & {"NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"} and any(value.size == 0 for value in arrays(feed)):
         return True
     # ONNX Runtime's Sigmoid of numbers below -18 is 0.
     if len(nodes) > 1 and names & {"Sigmoid", "Swish"} and within(want, got, 2e-4):
@@ -268,7 +311,7 @@ def difference(problem, feed, want, got):
     if "Normalizer" in names and any(value.dtype.kind in "iu" and value.size and np.abs(value.astype(np.float64)).max() > 1e9 for value in arrays(feed)):
         return True
     # ONNX Runtime takes 1 / y_scale for a whole number, and a 256 of one element alone for 0.
-    if "QLinearSoftmax" in names and (want[0] is None or 1 in want[0].shape or abs(y_scale(nodes, feed, model) - 1 / 256) > 1e-7):
+    if "QLinearSoftmax" in names and (any(value is None or 1 in value.shape for value in want) or abs(y_scale(nodes, feed, model) - 1 / 256) > 1e-7):
         return True
     # The region of interest has a number for each of the axes that are listed; ONNX Runtime takes one for each axis there is.
     if any(node.op_type == "Resize" and {"axes", "coordinate_transformation_mode"} <= {a.name for a in node.attribute} for node in nodes):
