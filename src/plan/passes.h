@@ -37,6 +37,8 @@ Status pass_parallel_convolutions(Graph& graph, const PassOptions& options);  //
 // BatchNormalization behind a convolution that could not take it in: a depthwise convolution of one tap, which stays
 // in the layout of its input and takes in what follows.
 Status pass_normalisation_convolutions(Graph& graph, const PassOptions& options);
+// pass_transpose.cc: Transposes between which the order of dimensions does not matter go
+Status pass_move_transposes(Graph& graph, const PassOptions& options);
 // pass_pad.cc: a Pad in front of a convolution or a pool becomes its padding
 Status pass_window_pads(Graph& graph, const PassOptions& options);
 // pass_matmul.cc

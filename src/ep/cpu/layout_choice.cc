@@ -28,7 +28,8 @@ class Question {
       inputs_[index].layout = layout;
   }
   void outputs(Layout layout) {
-    for (TensorSpec& output : outputs_) output.layout = layout;
+    for (TensorSpec& output : outputs_)
+      if (output.shape.rank() >= 3) output.layout = layout;
   }
   // A constant stays plain: a kernel that wants it otherwise packs it when it is made.
   void input_unless_constant(size_t index, Layout layout) {

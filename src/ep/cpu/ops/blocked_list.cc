@@ -37,6 +37,7 @@ constexpr KernelEntry kRows[] = {
     {"", "GlobalMaxPool", 1, kAnyVersion, "global_pool", &match_global_pool, &create_global_pool},
     {"", "ReduceMean", 1, kAnyVersion, "global_pool", &match_global_pool, &create_global_pool},
     {"", "ReduceMax", 1, kAnyVersion, "global_pool", &match_global_pool, &create_global_pool},
+    {"", "ReduceSum", 1, kAnyVersion, "global_pool", &match_global_pool, &create_global_pool},
     {"", "Resize", 10, kAnyVersion, "resize_nearest", &match_resize_copy, &create_resize_copy},
     {"", "Resize", 10, kAnyVersion, "resize", &match_resize_mix, &create_resize_mix},
     {"", "Upsample", 7, kAnyVersion, "resize_nearest", &match_resize_copy, &create_resize_copy},

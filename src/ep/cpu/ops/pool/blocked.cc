@@ -125,10 +125,12 @@ class WindowPool final : public Kernel {
   size_t slot_bytes_ = 0;
 };
 
+// A number for each channel of each image.
 class GlobalPool final : public Kernel {
  public:
-  GlobalPool(const TensorSpec& x, bool maximum, bool plain_output)
-      : batch_(x.shape[0]), channels_(x.shape[1]), maximum_(maximum), plain_output_(plain_output) {
+  enum class Kind : uint8_t { kMaximum, kMean, kSum };
+  GlobalPool(const TensorSpec& x, Kind kind, bool plain_output)
+      : batch_(x.shape[0]), channels_(x.shape[1]), kind_(kind), plain_output_(plain_output) {
     for (int i = 2; i < x.shape.rank(); ++i) pixels_ *= x.shape[i];
   }
 
@@ -136,12 +138,12 @@ class GlobalPool final : public Kernel {
     const float* x = context.input<float>(0);
     float* y = context.output<float>(0);
     const int64_t blocks = (channels_ + 7) / 8;
-    const float scale = 1.0f / static_cast<float>(pixels_);
+    const float scale = kind_ == Kind::kSum ? 1.0f : 1.0f / static_cast<float>(pixels_);
     context.pool->parallel_for(batch_ * blocks, grain_of(pixels_), [&](int64_t begin, int64_t end) {
       for (int64_t plane = begin; plane < end; ++plane) {
         float result[8];
         const float* from = x + plane * pixels_ * 8;
-        if (maximum_) {
+        if (kind_ == Kind::kMaximum) {
           blocked_table().maximum(from, pixels_, result);
         } else {
           blocked_table().sum(from, pixels_, result);
@@ -156,11 +158,13 @@ class GlobalPool final : public Kernel {
     });
     return {};
   }
-  std::string_view name() const override { return maximum_ ? "global_max_pool" : "global_average_pool"; }
+  std::string_view name() const override {
+    return kind_ == Kind::kMaximum ? "global_max_pool" : kind_ == Kind::kMean ? "global_average_pool" : "global_sum";
+  }
 
  private:
   int64_t batch_, channels_, pixels_ = 1;
-  bool maximum_;
+  Kind kind_;
   bool plain_output_;
 };
 
@@ -205,7 +209,6 @@ Status match_global_pool(const KernelNode& node) {
   const std::optional<ReduceDesc> reduce =
       read_reduce(*node.node, node.inputs.size() > 1 && node.inputs[1].present(), given);
   TENON_UNSUPPORTED_IF(!reduce, "The axes are not constant.");
-  TENON_UNSUPPORTED_IF(!reduce->keepdims, "keepdims is 0.");
   TENON_TRY_ASSIGN(const AxisSet reduced, reduced_axes(reduce->axes, reduce->noop_with_empty_axes, x.shape.rank()));
   for (int i = 0; i < x.shape.rank(); ++i)
     TENON_UNSUPPORTED_IF(reduced[i] != (i >= 2), "The axes are not all the spatial ones.");
@@ -213,9 +216,12 @@ Status match_global_pool(const KernelNode& node) {
 }
 
 Result<std::unique_ptr<Kernel>> create_global_pool(const KernelNode& node) {
-  const bool maximum = node.node->op_type == "GlobalMaxPool" || node.node->op_type == "ReduceMax";
+  const std::string_view op = node.node->op_type;
+  const auto kind = op == "GlobalMaxPool" || op == "ReduceMax" ? GlobalPool::Kind::kMaximum
+                    : op == "ReduceSum"                        ? GlobalPool::Kind::kSum
+                                                               : GlobalPool::Kind::kMean;
   return std::unique_ptr<Kernel>(
-      std::make_unique<GlobalPool>(node.inputs[0], maximum, node.outputs[0].layout == Layout::kPlain));
+      std::make_unique<GlobalPool>(node.inputs[0], kind, node.outputs[0].layout == Layout::kPlain));
 }
 
 }  // namespace tenon::cpu
