@@ -129,11 +129,7 @@ int64_t Mover::elements(ValueId id) const {
 int64_t Mover::cost(ValueId id) const {
   const bool before = comes_before(id);
   bool differs = before && rewriter_.is_output(id);
-  for (NodeId reader : readers_[id]) {
-    // Another Transpose takes either.
-    if (transposes_[reader] && !is(reader, back_)) continue;
-    differs = differs || (is(reader, back_) || moves_data(reader, id)) != before;
-  }
+  for (NodeId reader : readers_[id]) differs = differs || (is(reader, back_) || moves_data(reader, id)) != before;
   return differs ? elements(id) : 0;
 }
 

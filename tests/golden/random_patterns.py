@@ -408,5 +408,82 @@ def convolved(g, x):
     g.node("Neg", [y], y.dims)
 
 
+def between_transposes(g, x):
+    """Operators on dimensions in another order, as models with channels last have them, and ways back."""
+    rank = len(x.dims)
+    if not 3 <= rank <= 5 or g.opset < 13:
+        return
+    perm = g.pick([0, *range(2, rank), 1], [0, rank - 1, *range(1, rank - 1)], g.random.sample(range(rank), rank))
+    inverse = [perm.index(axis) for axis in range(rank)]
+    g.finite, g.keeps_nan = True, False
+
+    def turned(value, order):
+        return g.node("Transpose", [value], [value.dims[axis] for axis in order], keep=g.chance(0.05), exact=value.exact, perm=order)
+
+    def reduced(value, axes, keep):
+        op = g.pick("ReduceMean", "ReduceMax", "ReduceMin")
+        dims = [1 if axis in axes else dim for axis, dim in enumerate(value.dims) if keep or axis not in axes]
+        given = [axis - g.pick(0, rank) for axis in axes]
+        return g.node(op, [value, g.ints(*given)], dims, keep=False, keepdims=keep) if g.opset >= 18 else \
+            g.node(op, [value], dims, keep=False, axes=given, keepdims=keep)
+
+    y = turned(x, perm)
+    same = [y]  # values of y's sizes
+    for _ in range(g.random.randint(1, 6)):
+        axis = g.random.randrange(rank)
+        known = isinstance(y.dims[axis], int) and y.dims[axis] > 0
+        kind = g.pick("function", "function", "number", "channels", "both", "other", "gate", "mean", "best", "join", "part", "soft", "pad", "slice", "tile", "clip",
+                      "back", "back", "again", "where")
+        before = y
+        if kind == "function":
+            y = g.node(g.pick("Relu", "Sigmoid", "Neg", "Abs", "Tanh"), [y], y.dims, keep=g.chance(0.05))
+        elif kind == "number":
+            y = g.node(g.pick("Mul", "Add", "Sub"), [y, g.floats(*g.pick([], [1], [1] * rank))], y.dims, keep=False)
+        elif kind == "channels":
+            y = g.node(g.pick("Mul", "Add"), [y, g.floats(*g.like(y))], y.dims, keep=False)
+        elif kind == "both":
+            y = g.node(g.pick("Add", "Sub", "Mul", "Max"), [y, g.pick(*same)], y.dims, keep=False)
+        elif kind == "other":
+            y = g.node("Add", [turned(g.node("Neg", [x], x.dims, keep=False), perm), y] if y.dims == same[0].dims else [y, y], y.dims, keep=False)
+        elif kind == "gate" and g.fill(y):
+            axes = sorted(g.random.sample(range(rank), g.random.randint(1, rank - 1)))
+            y = g.node("Mul", [y, g.node("Sigmoid", [reduced(y, axes, 1)], [], keep=False)], y.dims, keep=False)
+        elif kind == "mean" and g.fill(y):
+            g.values.append(reduced(y, sorted(g.random.sample(range(rank), g.random.randint(1, rank - 1))), 0))
+        elif kind == "best" and g.fill(y) and y.exact:
+            dims = [dim for at, dim in enumerate(y.dims) if at != axis]
+            g.node("Cast", [g.node("ArgMax", [y], dims, dtype=I64, keep=False, axis=axis, keepdims=0)], dims, to=TensorProto.FLOAT)
+        elif kind == "join" and known:
+            y = g.node("Concat", [y, g.pick(*same), *([y] if g.chance(0.2) else [])], [g.fresh() if at == axis else dim for at, dim in enumerate(y.dims)], keep=False, axis=axis - g.pick(0, rank))
+        elif kind == "part" and known and y.dims[axis] % 2 == 0:
+            dims = [dim // 2 if at == axis else dim for at, dim in enumerate(y.dims)]
+            halves = g.node("Split", [y, g.ints(dims[axis], dims[axis])], dims, outputs=2, keep=False, axis=axis)
+            y = g.node("Sub", [halves, halves.others[0]], dims, keep=False)
+        elif kind == "soft":
+            y = g.node("Softmax", [y], y.dims, keep=False, axis=axis - g.pick(0, rank))
+        elif kind == "pad" and known:
+            around = [g.random.randint(0, 2) if at % rank == axis else 0 for at in range(2 * rank)]
+            y = g.node("Pad", [y, g.ints(*around), *([g.constant(F32(1))] if g.chance(0.5) else [])],
+                       [dim + around[axis] + around[axis + rank] if at == axis else dim for at, dim in enumerate(y.dims)], keep=False, mode="constant")
+        elif kind == "slice" and known and y.dims[axis] > 1:
+            axes = [g.ints(axis)] if g.chance(0.5) or axis != 0 else []
+            y = g.node("Slice", [y, g.ints(1), g.ints(1 << 40), *axes], [dim - 1 if at == axis else dim for at, dim in enumerate(y.dims)], keep=False)
+        elif kind == "tile" and known:
+            y = g.node("Tile", [y, g.ints(*(2 if at == axis else 1 for at in range(rank)))], [2 * dim if at == axis else dim for at, dim in enumerate(y.dims)], keep=False)
+        elif kind == "clip":
+            y = g.node("Clip", [y, g.constant(F32(-3)), g.constant(F32(5))], y.dims, keep=False)
+        elif kind == "back":
+            g.node("Identity", [turned(y, inverse)], [y.dims[at] for at in inverse])
+        elif kind == "again":
+            y = turned(turned(y, inverse), perm) if g.chance(0.5) else turned(g.node("Neg", [turned(y, inverse)], [y.dims[at] for at in inverse], keep=g.chance(0.1)), perm)
+        elif kind == "where":
+            y = g.node("Where", [g.node("Less", [y, g.constant(F32(1))], y.dims, dtype=BOOL, keep=False), y, g.floats(*g.like(y))], y.dims, keep=False)
+        same = [*same, y] if y.dims == before.dims else [y]
+    kind = g.pick("back", "back", "stay", "other")
+    end = y if kind == "stay" else turned(y, inverse if kind == "back" else g.random.sample(range(rank), rank))
+    g.node(g.pick("Neg", "Identity"), [end], end.dims)
+
+
 STEPS = (layer_norm, layer_norm, attention, attention, gates, shortcuts, shortcuts, views, views, squeezed, spatial_mean, moments, lookup,
-         residuals, residuals, typed, typed, typed, by_data, by_data, rare, rare, convolved, convolved)
+         residuals, residuals, typed, typed, typed, by_data, by_data, rare, rare, convolved, convolved,
+         between_transposes, between_transposes)

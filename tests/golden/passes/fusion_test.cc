@@ -197,6 +197,43 @@ TEST(Fusion, PadsBecomeThePaddingOfWindows) {
   expect_golden("window_pads", m);
 }
 
+// Channels last around a convolution: an activation, a gate by the mean, a factor for each channel, and a mean at the
+// end. What is read in the order of before stays behind a Transpose.
+TEST(Fusion, TransposesGoWhereTheOrderDoesNotMatter) {
+  GraphMaker m;
+  const auto turned = [&](ValueId v, std::vector<int64_t> perm) {
+    v = m.node("Transpose", {v});
+    m.set("perm", std::move(perm));
+    return v;
+  };
+  const std::vector<int64_t> to_last = {0, 2, 3, 1}, to_first = {0, 3, 1, 2};
+  ValueId x = m.input("x", {"N", "H", "W", "4"});
+  x = m.node("Conv", {turned(x, to_first), m.weights("w", {8, 4, 1, 1})});
+  x = m.node("Relu", {turned(x, to_last)});
+  ValueId gate = m.node("ReduceMean", {x});
+  m.set("axes", {1, -2});
+  x = m.node("Mul", {x, m.node("Sigmoid", {gate})});
+  x = m.node("Mul", {x, m.weights("scale", {8})});
+  const ValueId both = m.node("Split", {x}, 2);
+  m.set("axis", int64_t{3});
+  ValueId y = m.node("Conv", {turned(both, to_first), m.weights("v", {8, 4, 1, 1})});
+  y = m.node("Tanh", {turned(y, to_last)});
+  y = m.node("ReduceMean", {y});
+  m.set("axes", {1, 2}).set("keepdims", int64_t{0});
+  m.output(y);
+  m.output(x);
+  expect_golden("transposes", m);
+}
+
+// As a body of attention has them: as many Transposes would be left.
+TEST(Fusion, TransposesStayWhereNothingIsGained) {
+  GraphMaker m;
+  ValueId x = m.node("Transpose", {m.input("x", {"N", "5", "4", "3"})});
+  m.set("perm", {0, 2, 1, 3});
+  m.output(m.node("MatMul", {m.node("Mul", {m.node("Tanh", {x}), m.number(0.5f)}), m.weights("w", {3, 3})}));
+  expect_golden("transposes_stay", m);
+}
+
 TEST(Fusion, ResidualsJoinBeforeOrAfterTheActivation) {
   GraphMaker m;
   ValueId x = m.input("x", {"N", "4", "H", "W"});

@@ -52,7 +52,7 @@ constexpr Accuracy kAccuracies[] = {
     {Unary::kSigmoid, "sigmoid", 3e-7, 4e-39, [](double x) { return 1 / (1 + std::exp(-x)); }},
     {Unary::kGelu, "gelu", 5e-7, 1.5e-6, &gelu},
     {Unary::kSqrt, "sqrt", 6e-8, 0, [](double x) { return std::sqrt(x); }},
-    {Unary::kSoftplus, "softplus", 3e-7, 2e-7,
+    {Unary::kSoftplus, "softplus", 3e-7, 1.8e-38,
      [](double x) { return std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x))); }},
     {Unary::kTan, "tan", 4e-7, 1e-38, [](double x) { return std::tan(x); }},
     {Unary::kAsin, "asin", 3e-7, 0, [](double x) { return std::asin(x); }},
@@ -113,6 +113,17 @@ TEST_P(Eltwise, ExpOfMinusInfinityIsZeroAndErfSaturates) {
   table.unary[static_cast<int>(Unary::kGelu)](far, y, 2, 0, 0);
   EXPECT_NEAR(y[0], -1.267e-4, 1e-6);
   EXPECT_EQ(y[1], 0.0f);
+}
+
+TEST_P(Eltwise, OddFunctionsKeepTheSignOfZero) {
+  const EltwiseTable& table = eltwise_table_of(GetParam());
+  const std::vector<float> x(9, -0.0f);
+  for (const Unary f : {Unary::kSin, Unary::kTan, Unary::kAsin, Unary::kAtan, Unary::kSinh, Unary::kAsinh, Unary::kAtanh,
+                        Unary::kTanh, Unary::kErf, Unary::kRound, Unary::kSqrt}) {
+    std::vector<float> y(x.size(), 1);
+    table.unary[static_cast<int>(f)](x.data(), y.data(), static_cast<int64_t>(x.size()), 0, 0);
+    for (const float value : y) EXPECT_TRUE(value == 0 && std::signbit(value)) << row_of(f).formula << ": " << value;
+  }
 }
 
 // Each loop against the formula of ops/activation_list.h in double.

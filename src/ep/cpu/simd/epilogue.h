@@ -24,7 +24,11 @@ TENON_INLINE auto sqrt_of(auto x) { return sqrt8(x); }
 TENON_INLINE auto exp_of(auto x) { return exp8(x); }
 TENON_INLINE auto expm1_of(auto x) { return exp8(x) - num(x, 1); }
 TENON_INLINE auto log_of(auto x) { return log8(x); }
-TENON_INLINE auto log1p_of(auto x) { return log8(num(x, 1) + x); }
+// From 0 to 1; with what the rounding of the sum loses, which is all of a small x.
+TENON_INLINE auto log1p_of(auto x) {
+  const auto sum = num(x, 1) + x;
+  return log8(sum) + (x - (sum - num(x, 1)));
+}
 TENON_INLINE auto erf_of(auto x) { return erf8(x); }
 TENON_INLINE auto tanh_of(auto x) { return tanh8(x); }
 TENON_INLINE auto floor_of(auto x) { return floor8(x); }

@@ -175,7 +175,8 @@ template <typename F>
 TENON_INLINE F short_sine8(F r) {
   const F z = r * r;
   const F sine = fma8(z, splat<F>(-1.9515295891e-4f), splat<F>(8.3321608736e-3f));
-  return fma8(fma8(sine, z, splat<F>(-1.6666654611e-1f)), z * r, r);
+  // The sign is that of -0 too.
+  return copysign8(fma8(fma8(sine, z, splat<F>(-1.6666654611e-1f)), z * r, r), r);
 }
 template <typename F>
 TENON_INLINE F short_cosine8(F r) {
