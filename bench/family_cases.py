@@ -179,6 +179,7 @@ def convolutions():
     conv("ConvTranspose depthwise 4x4 s2", (1, 32, 56, 56), (32, 1, 4, 4), op="ConvTranspose", group=32, pads=[1] * 4,
          strides=[2, 2])
     add("conv", "Conv 3x3, weights at run time", "Conv", [t(1, 64, 56, 56), t(64, 64, 3, 3)], **same)
+    add("conv", "Conv 3x3 512 to 512, 14x14, weights at run time", "Conv", [t(1, 512, 14, 14), t(512, 512, 3, 3)], "f32", **same)
     add("conv", "ConvTranspose 4x4 s2, weights at run time", "ConvTranspose", [t(1, 64, 28, 28), t(64, 32, 4, 4)], "f32 f16", pads=[1] * 4, strides=[2, 2])
     add("conv", "ConvTranspose depthwise, weights at run time", "ConvTranspose", [t(1, 32, 56, 56), t(32, 1, 4, 4)], "f32", group=32, pads=[1] * 4, strides=[2, 2])
     add("conv", "DeformConv 3x3", "DeformConv", [t(1, 32, 28, 28), weight(32, 32, 3, 3), t(1, 18, 28, 28)], model=19, **same)

@@ -20,8 +20,10 @@ namespace tenon::cpu::nn {
 
 namespace {
 
-// Floats of the columns of a tile, and the outputs of the largest tile.
+// Floats of the columns of a tile, and the outputs of the largest tile. Weights beyond a core's cache come from memory
+// again for each tile, which is then larger: the product takes it in parts that fit.
 constexpr int64_t kMostColumns = int64_t{1} << 17, kMostOutputs = 512;
+constexpr int64_t kManyWeights = int64_t{1} << 18, kMostColumnsOfManyWeights = int64_t{1} << 21;
 // Floats of columns that are so few that reading them again for every few rows costs little, and of the outputs of
 // those rows, which are finished in the first cache.
 constexpr int64_t kFewColumns = 32768, kFinishedTogether = 4096;
@@ -42,87 +44,160 @@ class ConvColumns final : public Kernel {
         slots_(slots) {
     for (const WindowAxis& axis : conv_.window.axes) same_ = same_ && axis.stride == 1 && axis.out == axis.in;
     const int64_t groups = conv_.batch * conv_.group;
-    tile_ = std::clamp(kMostColumns / depth_ / kGemmPanel * kGemmPanel, kGemmPanel, kMostOutputs);
+    const bool many = conv_.group_outputs() * depth_ > kManyWeights;
+    shared_ = many && slots > 1;
+    const int64_t most = many ? kMostColumnsOfManyWeights : kMostColumns;
+    tile_ = std::clamp(most / depth_ / kGemmPanel * kGemmPanel, kGemmPanel, kMostOutputs);
     // Enough tiles for every thread.
-    const int64_t tiles = slots == 1 ? 1 : (4 * slots + groups - 1) / groups;
+    const int64_t tiles = slots == 1 || shared_ ? 1 : (4 * slots + groups - 1) / groups;
     tile_ = std::min(tile_, round_up((out_count_ + tiles - 1) / tiles, kGemmPanel));
-    // A column for each output, and the line that it is copied from.
-    slot_bytes_ = static_cast<size_t>((depth_ + 1) * tile_) * sizeof(float);
-    slot_bytes_ = aligned_bytes(slot_bytes_);
+    // A column for each output, and the lines that it is copied from.
+    columns_bytes_ = aligned_bytes(static_cast<size_t>(depth_ * tile_) * sizeof(float));
+    slot_bytes_ = aligned_bytes(static_cast<size_t>(lines() * tile_) * sizeof(float));
+    if (!shared_) slot_bytes_ += columns_bytes_;
   }
 
   Status run(KernelContext& context) const override {
     const int64_t tiles = (out_count_ + tile_ - 1) / tile_;
     ScratchSlots slots(context.scratch, slot_bytes_, slots_);
+    if (shared_) {
+      auto* const columns = reinterpret_cast<float*>(context.scratch + slot_bytes_ * slots_);
+      for (int64_t i = 0; i < conv_.batch * conv_.group * tiles; ++i)
+        run_shared(context, i / tiles, i % tiles * tile_, slots, columns);
+      return {};
+    }
     context.pool->parallel_for(conv_.batch * conv_.group * tiles, 1, [&](int64_t begin, int64_t end) {
       const ScratchSlots::Claim claim(slots);
       for (int64_t i = begin; i < end; ++i) run_tile(context, i / tiles, i % tiles * tile_, claim.floats());
     });
     return {};
   }
-  size_t scratch_bytes() const override { return slot_bytes_ * slots_; }
+  size_t scratch_bytes() const override { return slot_bytes_ * slots_ + (shared_ ? columns_bytes_ : 0); }
   bool reads(size_t input) const override { return input != 1 || weights_ == nullptr; }
   std::string_view name() const override { return "conv columns"; }
 
  private:
   using Position = std::array<int64_t, Shape::kMaxRank>;
 
-  // Outputs from `first` on of one group of one image.
+  // Outputs of a tile: from `first` on of one group of one image.
+  struct Part {
+    int64_t group, first, outputs;
+    const float* x;
+    bool plain;  // the channels are the right side as they lie
+    bool packs;
+  };
+  Part part_of(const KernelContext& context, int64_t group, int64_t first) const {
+    const int64_t outputs = std::min(tile_, out_count_ - first);
+    const bool plain = same_ && taps_ == 1;
+    return {.group = group,
+            .first = first,
+            .outputs = outputs,
+            .x = context.input<float>(0) + group * conv_.group_channels() * in_count_,
+            .plain = plain,
+            .packs = !plain || !gemm_takes_plain(conv_.group_outputs(), outputs, depth_, false)};
+  }
+
+  // By one thread.
   void run_tile(const KernelContext& context, int64_t group, int64_t first, float* columns) const {
-    const int64_t outputs = std::min(tile_, out_count_ - first), rows = conv_.group_outputs();
-    const int64_t of_image = group % conv_.group;
-    const float* const x = context.input<float>(0) + group * conv_.group_channels() * in_count_;
-    const bool plain = same_ && taps_ == 1;  // the channels are the right side as they lie
-    const bool packs = !plain || !gemm_takes_plain(rows, outputs, depth_, false);
-    if (packs && plain) {
-      gemm_table().pack(x + first, in_count_, 1, depth_, outputs, 0, gemm_panels(outputs), columns);
-    } else if (packs) {
-      fill(x, first, outputs, columns);
+    const Part part = part_of(context, group, first);
+    if (part.packs && part.plain) {
+      gemm_table().pack(part.x + first, in_count_, 1, depth_, part.outputs, 0, gemm_panels(part.outputs), columns);
+    } else if (part.packs) {
+      fill(part, columns, columns + columns_bytes_ / sizeof(float));
     }
-    float* const y = context.output<float>(0) + group * rows * out_count_ + first;
+    const int64_t rows = conv_.group_outputs();
+    int64_t together = rows;
+    if (depth_ * part.outputs <= kFewColumns)
+      together = std::min(rows, std::max(kGemmRows, kFinishedTogether / part.outputs / kGemmRows * kGemmRows));
+    for (int64_t row = 0; row < rows; row += together)
+      multiply(context, part, row, std::min(together, rows - row), columns);
+  }
+
+  // By all threads: the columns are made once, and each thread multiplies some of the weights by all of them.
+  void run_shared(const KernelContext& context, int64_t group, int64_t first, ScratchSlots& slots,
+                  float* columns) const {
+    const Part part = part_of(context, group, first);
+    if (part.packs && part.plain) {
+      context.pool->parallel_for(gemm_panels(part.outputs), grain_of(2 * depth_), [&](int64_t begin, int64_t end) {
+        gemm_table().pack(part.x + first, in_count_, 1, depth_, part.outputs, begin, end, columns);
+      });
+    } else if (part.packs && is_windows()) {
+      fill_windows(part.x, conv_.window.axes.back(), first, part.outputs, columns);
+    } else if (part.packs) {
+      const int64_t blocks = (depth_ + lines() - 1) / lines();
+      context.pool->parallel_for(blocks, grain_of(lines() * part.outputs / 4), [&](int64_t begin, int64_t end) {
+        const ScratchSlots::Claim claim(slots);
+        for (int64_t i = begin; i < end; ++i) fill_lines(part, i * lines(), columns, claim.floats());
+      });
+    }
+    const int64_t rows = conv_.group_outputs();
+    const int64_t together = round_up((rows + 4 * slots_ - 1) / (4 * slots_), kGemmRows);
+    context.pool->parallel_for((rows + together - 1) / together, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i)
+        multiply(context, part, i * together, std::min(together, rows - i * together), columns);
+    });
+  }
+
+  // Output channels [row, row + count) of a part.
+  void multiply(const KernelContext& context, const Part& part, int64_t row, int64_t count,
+                const float* columns) const {
+    const int64_t rows = conv_.group_outputs(), of_image = part.group % conv_.group;
+    float* const y = context.output<float>(0) + part.group * rows * out_count_ + part.first;
     const float* const weights = weights_ ? reinterpret_cast<const float*>(weights_.get()) : context.input<float>(1);
     const float* const bias = context.input<float>(2);
     const float* const residual = context.input<float>(3);
-    int64_t together = rows;
-    if (depth_ * outputs <= kFewColumns)
-      together = std::min(rows, std::max(kGemmRows, kFinishedTogether / outputs / kGemmRows * kGemmRows));
-    for (int64_t row = 0; row < rows; row += together) {
-      const int64_t count = std::min(together, rows - row);
-      gemm_table().run({.a = weights + (of_image * rows + row) * depth_,
-                        .lda = depth_,
-                        .b = packs ? columns : nullptr,
-                        .panel_stride = depth_ * kGemmPanel,
-                        .plain_b = packs ? nullptr : x + first,
-                        .row_stride = in_count_,
-                        .column_stride = 1,
-                        .c = y + row * out_count_,
-                        .ldc = out_count_,
-                        .m = count,
-                        .n = outputs,
-                        .k = depth_});
-      for (int64_t r = row; r < row + count; ++r) {
-        const int64_t at = (group * rows + r) * out_count_ + first;
-        finish(y + r * out_count_, outputs, bias != nullptr ? bias[of_image * rows + r] : 0,
-               residual != nullptr ? residual + at : nullptr);
-      }
+    gemm_table().run({.a = weights + (of_image * rows + row) * depth_,
+                      .lda = depth_,
+                      .b = part.packs ? columns : nullptr,
+                      .panel_stride = depth_ * kGemmPanel,
+                      .plain_b = part.packs ? nullptr : part.x + part.first,
+                      .row_stride = in_count_,
+                      .column_stride = 1,
+                      .c = y + row * out_count_,
+                      .ldc = out_count_,
+                      .m = count,
+                      .n = part.outputs,
+                      .k = depth_});
+    for (int64_t r = row; r < row + count; ++r) {
+      const int64_t at = (part.group * rows + r) * out_count_ + part.first;
+      finish(y + r * out_count_, part.outputs, bias != nullptr ? bias[of_image * rows + r] : 0,
+             residual != nullptr ? residual + at : nullptr);
     }
   }
 
-  // The product's right side in panels: one row for each channel and tap, one column for each output.
-  void fill(const float* x, int64_t first, int64_t outputs, float* columns) const {
-    const WindowAxis& last_axis = conv_.window.axes.back();
+  // Whether fill_windows() makes the columns.
+  bool is_windows() const {
     constexpr int64_t kFewestTaps = 4;  // of a transposition
-    if (conv_.window.axes.size() == 1 && last_axis.stride > 1 && last_axis.dilation == 1 && taps_ >= kFewestTaps)
-      return fill_windows(x, last_axis, first, outputs, columns);
-    float* const line = columns + depth_ * tile_;
-    const int64_t panels = gemm_panels(outputs);
-    std::fill_n(line, panels * kGemmPanel, 0.0f);
-    for (int64_t k = 0; k < depth_; ++k) {
-      read_line(x + k / taps_ * in_count_, k % taps_, first, outputs, line);
-      for (int64_t panel = 0; panel < panels; ++panel)
-        std::memcpy(columns + (panel * depth_ + k) * kGemmPanel, line + panel * kGemmPanel, kGemmPanel * sizeof(float));
+    const WindowAxis& axis = conv_.window.axes.back();
+    return conv_.window.axes.size() == 1 && axis.stride > 1 && axis.dilation == 1 && taps_ >= kFewestTaps;
+  }
+
+  // The product's right side in panels: one row for each channel and tap, one column for each output. `block` has room
+  // for lines() of them.
+  void fill(const Part& part, float* columns, float* block) const {
+    if (is_windows()) return fill_windows(part.x, conv_.window.axes.back(), part.first, part.outputs, columns);
+    for (int64_t begin = 0; begin < depth_; begin += lines()) fill_lines(part, begin, columns, block);
+  }
+
+  // The rows from `begin` on, lines() at most.
+  void fill_lines(const Part& part, int64_t begin, float* columns, float* block) const {
+    const int64_t panels = gemm_panels(part.outputs), width = panels * kGemmPanel;
+    const int64_t count = std::min(lines(), depth_ - begin);
+    for (int64_t i = 0, k = begin; i < count; ++i, ++k) {
+      float* const line = block + i * width;
+      read_line(part.x + k / taps_ * in_count_, k % taps_, part.first, part.outputs, line);
+      std::fill(line + part.outputs, line + width, 0.0f);
+    }
+    for (int64_t panel = 0; panel < panels; ++panel) {
+      float* const to = columns + (panel * depth_ + begin) * kGemmPanel;
+      for (int64_t i = 0; i < count; ++i)
+        std::memcpy(to + i * kGemmPanel, block + i * width + panel * kGemmPanel, kGemmPanel * sizeof(float));
     }
   }
+
+  // Panels lie far apart, often a multiple of a page, so that each gets several lines at a time.
+  static constexpr int64_t kLinesTogether = 32;
+  int64_t lines() const { return std::min(kLinesTogether, depth_); }
 
   // The same for steps along a single axis, where the windows of neighbouring outputs are rows of a matrix whose
   // columns are wanted.
@@ -156,9 +231,9 @@ class ConvColumns final : public Kernel {
     Position shift{}, at{};
     for (size_t d = axes.size(); d-- > 0; number /= axes[d].kernel)
       shift[d] = number % axes[d].kernel * axes[d].dilation - axes[d].pad_begin;
+    if (same_) return read_shifted(x, shift, first, count, line);
     int64_t rest = first;
     for (size_t d = axes.size(); d-- > 0; rest /= axes[d].out) at[d] = rest % axes[d].out;
-    if (same_) return read_shifted(x, shift, at, first, count, line);
     while (count > 0) {
       const int64_t n = std::min(count, axes[last].out - at[last]);
       int64_t row = 0;
@@ -185,55 +260,34 @@ class ConvColumns final : public Kernel {
 
   // The same where every output has the place of an element: the image is copied as a whole, so many elements further
   // on, and zeros take the places of what lies beyond its borders.
-  void read_shifted(const float* x, const Position& shift, Position at, int64_t first, int64_t count,
-                    float* line) const {
+  void read_shifted(const float* x, const Position& shift, int64_t first, int64_t count, float* line) const {
     const std::vector<WindowAxis>& axes = conv_.window.axes;
-    const size_t last = axes.size() - 1;
     int64_t from = 0;
-    for (size_t d = 0; d <= last; ++d) from = from * axes[d].in + shift[d];
+    for (size_t d = 0; d < axes.size(); ++d) from = from * axes[d].in + shift[d];
     from += first;
     const int64_t begin = std::clamp<int64_t>(-from, 0, count), end = std::clamp(in_count_ - from, begin, count);
     std::fill_n(line, begin, 0.0f);
     std::copy_n(x + from + begin, end - begin, line + begin);
     std::fill(line + end, line + count, 0.0f);
-    const int64_t width = axes[last].in, low = std::max<int64_t>(0, -shift[last]),
-                  high = width - std::max<int64_t>(0, shift[last]);
-    const bool rows_inside =
-        std::all_of(shift.begin(), shift.begin() + static_cast<ptrdiff_t>(last), [](int64_t by) { return by == 0; });
-    if (rows_inside && shift[last] == 0) return;
-    // Of the axes but the last; those but the last two change once in many rows.
-    const auto inside = [&](size_t from, size_t to) {
-      for (size_t d = from; d < to; ++d)
-        if (at[d] + shift[d] < 0 || at[d] + shift[d] >= axes[d].in) return false;
-      return true;
-    };
-    const size_t inner = last > 0 ? last - 1 : 0;
-    bool outer_inside = inside(0, inner);
-    while (count > 0) {
-      const int64_t begin_at = at[last], n = std::min(count, width - begin_at);
-      if (!outer_inside || !inside(inner, last)) {
-        std::fill_n(line, n, 0.0f);
-      } else {
-        clear(line, std::min(low - begin_at, n));
-        if (const int64_t rest = std::min(begin_at + n - high, n); rest > 0) clear(line + n - rest, rest);
-      }
-      line += n;
-      count -= n;
-      at[last] = 0;
-      for (size_t d = last; d-- > 0;) {
-        if (++at[d] < axes[d].out) break;
-        at[d] = 0;
-      }
-      if (last > 1 && at[inner] == 0) outer_inside = inside(0, inner);
+    // What lies beyond the first axis lies beyond the image.
+    int64_t inner = 1;
+    for (size_t d = axes.size(); --d > 0;) {
+      const int64_t period = inner * axes[d].in, run = std::min(std::abs(shift[d]), axes[d].in) * inner;
+      if (run > 0) clear(line, count, first, period, shift[d] < 0 ? 0 : period - run, run);
+      inner = period;
     }
   }
 
-  // Mostly nothing or one element.
-  static void clear(float* line, int64_t n) {
-    if (n == 1) {
-      *line = 0;
-    } else if (n > 1) {
-      std::fill_n(line, n, 0.0f);
+  // Zeros for `run` elements from `begin` on of each `period`; the line begins with element `first`.
+  static void clear(float* line, int64_t count, int64_t first, int64_t period, int64_t begin, int64_t run) {
+    // The first period may have begun before the line.
+    for (int64_t at = begin - first % period; at < count; at += period) {
+      const int64_t from = std::max<int64_t>(at, 0), n = std::min(at + run, count) - from;
+      if (n == 1) {
+        line[from] = 0;
+      } else if (n > 1) {
+        std::fill_n(line + from, n, 0.0f);
+      }
     }
   }
 
@@ -266,7 +320,8 @@ class ConvColumns final : public Kernel {
   const int64_t in_count_, out_count_;
   const int slots_;
   int64_t tile_ = 0;
-  size_t slot_bytes_ = 0;
+  bool shared_ = false;  // run_shared()
+  size_t columns_bytes_ = 0, slot_bytes_ = 0;
 };
 
 }  // namespace
