@@ -130,11 +130,11 @@ class ConvColumns final : public Kernel {
         for (int64_t i = begin; i < end; ++i) fill_lines(part, i * lines(), columns, claim.floats());
       });
     }
+    // The first rows are few, so that the other threads wake soon.
+    constexpr int64_t kRows = 2 * kGemmRows;
     const int64_t rows = conv_.group_outputs();
-    const int64_t together = round_up((rows + 4 * slots_ - 1) / (4 * slots_), kGemmRows);
-    context.pool->parallel_for((rows + together - 1) / together, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i)
-        multiply(context, part, i * together, std::min(together, rows - i * together), columns);
+    context.pool->parallel_for((rows + kRows - 1) / kRows, 1, [&](int64_t begin, int64_t end) {
+      multiply(context, part, begin * kRows, std::min(rows, end * kRows) - begin * kRows, columns);
     });
   }
 
