@@ -32,22 +32,22 @@ int32_t sum_of_row(const uint8_t* row, uint8_t flip, int64_t k) {
 }
 
 template <int kPanels>
-TENON_INLINE void product_rows(int64_t rows, const TileElement* a, int64_t lda, uint32_t flip, const uint8_t* b,
-                               int64_t panel_stride, int64_t k, int32_t* out) {
+TENON_INLINE void product_rows(int64_t rows, const TileElement* a, int64_t lda, const uint8_t* b, int64_t panel_stride,
+                               int64_t k, int32_t* out) {
   switch (rows) {
     case 1:
-      return product_tile<1, kPanels>(a, lda, flip, b, panel_stride, k, out);
+      return product_tile<1, kPanels>(a, lda, b, panel_stride, k, out);
     case 2:
-      return product_tile<2, kPanels>(a, lda, flip, b, panel_stride, k, out);
+      return product_tile<2, kPanels>(a, lda, b, panel_stride, k, out);
 #if HWY_MAX_BYTES >= 32
     case 3:
-      return product_tile<3, kPanels>(a, lda, flip, b, panel_stride, k, out);
+      return product_tile<3, kPanels>(a, lda, b, panel_stride, k, out);
     case 4:
-      return product_tile<4, kPanels>(a, lda, flip, b, panel_stride, k, out);
+      return product_tile<4, kPanels>(a, lda, b, panel_stride, k, out);
     case 5:
-      return product_tile<5, kPanels>(a, lda, flip, b, panel_stride, k, out);
+      return product_tile<5, kPanels>(a, lda, b, panel_stride, k, out);
     case 6:
-      return product_tile<6, kPanels>(a, lda, flip, b, panel_stride, k, out);
+      return product_tile<6, kPanels>(a, lda, b, panel_stride, k, out);
 #endif
   }
 }
@@ -58,13 +58,13 @@ TENON_INLINE int64_t tile_panels(int64_t left) {
   return left >= 4 ? 4 : left >= 2 ? 2 : 1;
 }
 
-void product(int64_t rows, int64_t panels, const TileElement* a, int64_t lda, uint32_t flip, const uint8_t* b,
-             int64_t panel_stride, int64_t k, int32_t* out) {
+void product(int64_t rows, int64_t panels, const TileElement* a, int64_t lda, const uint8_t* b, int64_t panel_stride,
+             int64_t k, int32_t* out) {
   if constexpr (kInt8TilePanels == 4) {
-    if (panels == 4) return product_rows<4>(rows, a, lda, flip, b, panel_stride, k, out);
-    if (panels == 2) return product_rows<2>(rows, a, lda, flip, b, panel_stride, k, out);
+    if (panels == 4) return product_rows<4>(rows, a, lda, b, panel_stride, k, out);
+    if (panels == 2) return product_rows<2>(rows, a, lda, b, panel_stride, k, out);
   }
-  product_rows<1>(rows, a, lda, flip, b, panel_stride, k, out);
+  product_rows<1>(rows, a, lda, b, panel_stride, k, out);
 }
 
 // The last two tiles share what is left, because tiles of one or two rows leave the multipliers idle.
@@ -75,21 +75,19 @@ TENON_INLINE int64_t tile_rows(int64_t m, int64_t end) {
   return (left + 1) / 2;
 }
 
-#if !TENON_VNNI
-// Rows of A wider than this are multiplied in blocks, whose sums add up.
-constexpr int64_t kWidened = 1024;
-#endif
+// Rows of A that are not products' operands as they lie are staged in blocks of this depth, whose sums add up. A line
+// more keeps rows apart in the cache.
+constexpr int64_t kBlock = TENON_VNNI ? 2048 : 1024, kBlockStride = kBlock + 64;
 
 void run(const Int8Task& task) {
   const Finisher finisher(task);
   const uint32_t flip = task.a_signed ? 0x80808080u : 0;
+  const int64_t block = TENON_VNNI && flip == 0 ? task.k + 1 : kBlock;
   const bool sums_rows = task.column_factors != nullptr && task.row_factors == nullptr;
   alignas(64) int32_t sums[kInt8TileRows * kWidth];
-  int32_t row_sums[kInt8TileRows] = {};
-#if !TENON_VNNI
-  alignas(64) int16_t wide[kInt8TileRows * kWidened];
   alignas(64) int32_t block_sums[kInt8TileRows * kWidth];
-#endif
+  alignas(64) TileElement staged[kInt8TileRows * kBlockStride];
+  int32_t row_sums[kInt8TileRows] = {};
   for (int64_t m = 0, rows = 0; m < task.m; m += rows) {
     rows = tile_rows(m, task.m);
     const uint8_t* const a = task.a + m * task.lda;
@@ -100,20 +98,20 @@ void run(const Int8Task& task) {
       panels = tile_panels(int8_columns(task.n - n) / kInt8Panel);
       const uint8_t* const b = task.b + n / kInt8Panel * task.panel_stride;
       const int64_t width = panels * kInt8Panel;
+      for (int64_t k0 = 0; k0 == 0 || k0 < task.k; k0 += block) {
+        const int64_t depth = least(block, task.k - k0);
+        const TileElement* from = staged;
+        int64_t lda = kBlockStride;
 #if TENON_VNNI
-      product(rows, panels, a, task.lda, flip, b, task.panel_stride, task.k, sums);
-#else
-      for (int64_t k0 = 0; k0 == 0 || k0 < task.k; k0 += kWidened) {
-        const int64_t depth = least(kWidened, task.k - k0);
-        if (n == 0 || task.k > kWidened)
-          for (int64_t i = 0; i < rows; ++i) widen_row(a + i * task.lda + k0, flip, depth, wide + i * kWidened);
-        product(rows, panels, wide, kWidened, 0, b + k0 * kInt8Panel, task.panel_stride, depth,
-                k0 == 0 ? sums : block_sums);
+        if (flip == 0) from = a, lda = task.lda;
+#endif
+        if (from == staged && (n == 0 || task.k > block))
+          for (int64_t i = 0; i < rows; ++i) stage_row(a + i * task.lda + k0, flip, depth, staged + i * lda);
+        product(rows, panels, from, lda, b + k0 * kInt8Panel, task.panel_stride, depth, k0 == 0 ? sums : block_sums);
         if (k0 == 0) continue;
         for (int64_t i = 0; i < rows * width; ++i)
           sums[i] = static_cast<int32_t>(static_cast<uint32_t>(sums[i]) + static_cast<uint32_t>(block_sums[i]));
       }
-#endif
       finisher.finish(m, rows, n, least(width, task.n - n), width, row_sums, sums);
     }
   }
@@ -187,12 +185,20 @@ void sum_panel(const uint8_t* packed, int64_t depth, int32_t* sums) {
 #if TENON_VNNI
   const DI32 d;
   const VI32 ones = hn::Set(d, 0x01010101);
-  VI32 x[kVectors];
-  for (int v = 0; v < kVectors; ++v) x[v] = hn::Zero(d);
-  for (int64_t p = 0; p < depth; p += 4)
-    for (int v = 0; v < kVectors; ++v)
-      x[v] = dot4(x[v], ones, hn::LoadU(d, reinterpret_cast<const int32_t*>(b + p * kInt8Panel) + v * kLanes));
-  for (int v = 0; v < kVectors; ++v) hn::StoreU(x[v], d, sums + v * kLanes);
+  const auto at = [&](int64_t p, int v) {
+    return hn::LoadU(d, reinterpret_cast<const int32_t*>(b + p * kInt8Panel) + v * kLanes);
+  };
+  for (int v = 0; v < kVectors; ++v) {
+    // Each waits for the one before it.
+    constexpr int kChains = 4;
+    VI32 x[kChains] = {hn::Zero(d), hn::Zero(d), hn::Zero(d), hn::Zero(d)};
+    int64_t p = 0;
+    for (; p + 4 * kChains <= depth; p += 4 * kChains)
+#pragma GCC unroll 4
+      for (int i = 0; i < kChains; ++i) x[i] = dot4(x[i], ones, at(p + 4 * i, v));
+    for (; p < depth; p += 4) x[0] = dot4(x[0], ones, at(p, v));
+    hn::StoreU(hn::Add(hn::Add(x[0], x[1]), hn::Add(x[2], x[3])), d, sums + v * kLanes);
+  }
 #else
   for (int64_t p = 0; p < depth; p += 2)
     for (int64_t j = 0; j < kInt8Panel; ++j) sums[j] += b[p * kInt8Panel + 2 * j] + b[p * kInt8Panel + 2 * j + 1];

@@ -36,7 +36,7 @@ TENON_INLINE uint32_t load_rest(const uint8_t* p, int64_t count) {
 }
 
 #if TENON_VNNI
-// Rows of A as they are: bytes, with the sign bits flipped by `flip` (0 or 0x80808080).
+// Rows of A: bytes without a sign.
 using TileElement = uint8_t;
 
 TENON_INLINE VI32 dot4(VI32 sum, VI32 a, VI32 b) {
@@ -58,10 +58,10 @@ TENON_INLINE void load_panels(const uint8_t* b, int64_t panel_stride, VI32 (&y)[
       y[p * kVectors + v] = hn::LoadU(DI32(), reinterpret_cast<const int32_t*>(b + p * panel_stride) + v * kLanes);
 }
 
-// out[i * 16 * kPanels + j] of kRows rows and kPanels panels. `lda` is in elements.
+// out[i * 16 * kPanels + j] of kRows rows and kPanels panels. `lda` is in elements. Words of A come from memory straight
+// into all places of a vector: from a register they would take a port of the products.
 template <int kRows, int kPanels>
-void product_tile(const TileElement* a, int64_t lda, uint32_t flip, const uint8_t* b, int64_t panel_stride, int64_t k,
-                  int32_t* out) {
+void product_tile(const TileElement* a, int64_t lda, const uint8_t* b, int64_t panel_stride, int64_t k, int32_t* out) {
   const DI32 d;
   VI32 x[kRows][kPanels * kVectors], y[kPanels * kVectors];
 #pragma GCC unroll 6
@@ -74,7 +74,7 @@ void product_tile(const TileElement* a, int64_t lda, uint32_t flip, const uint8_
     load_panels<kPanels>(b + whole * kInt8Panel, panel_stride, y);
 #pragma GCC unroll 6
     for (int i = 0; i < kRows; ++i) {
-      const VI32 value = hn::Set(d, static_cast<int32_t>(load_rest(a + i * lda + whole, k - whole) ^ flip));
+      const VI32 value = hn::Set(d, static_cast<int32_t>(load_rest(a + i * lda + whole, k - whole)));
 #pragma GCC unroll 4
       for (int j = 0; j < kPanels * kVectors; ++j) x[i][j] = dot4(x[i][j], value, y[j]);
     }
@@ -86,7 +86,7 @@ void product_tile(const TileElement* a, int64_t lda, uint32_t flip, const uint8_
     load_panels<kPanels>(b, panel_stride, y);
 #pragma GCC unroll 6
     for (int i = 0; i < kRows; ++i) {
-      const uint32_t word = load_word(i < 3 ? low + i * lda : high + (i - 3) * lda) ^ flip;
+      const uint32_t word = load_word(i < 3 ? low + i * lda : high + (i - 3) * lda);
       const VI32 value = hn::Set(d, static_cast<int32_t>(word));
 #pragma GCC unroll 4
       for (int j = 0; j < kPanels * kVectors; ++j) x[i][j] = dot4(x[i][j], value, y[j]);
@@ -97,8 +97,18 @@ void product_tile(const TileElement* a, int64_t lda, uint32_t flip, const uint8_
 #pragma GCC unroll 4
     for (int j = 0; j < kPanels * kVectors; ++j) hn::StoreU(x[i][j], d, out + i * kInt8Panel * kPanels + j * kLanes);
 }
+
+// `count` bytes with their sign bits flipped by `flip` (0x80808080).
+TENON_INLINE void stage_row(const uint8_t* row, uint32_t flip, int64_t count, uint8_t* to) {
+  const hn::Repartition<uint8_t, DI32> d8;
+  constexpr int64_t kBytes = kLanes * 4;
+  const auto sign = hn::Set(d8, static_cast<uint8_t>(flip));
+  int64_t p = 0;
+  for (; p + kBytes <= count; p += kBytes) hn::StoreU(hn::Xor(hn::LoadU(d8, row + p), sign), d8, to + p);
+  for (; p < count; ++p) to[p] = row[p] ^ static_cast<uint8_t>(flip);
+}
 #else
-// Rows of A widened to 16 bits, an even number of them (widen_row).
+// Rows of A widened to 16 bits, an even number of them (stage_row).
 using TileElement = int16_t;
 
 TENON_INLINE VI32 add_pairs(VI32 sum, hn::Vec<hn::Repartition<int16_t, DI32> > a,
@@ -113,8 +123,7 @@ TENON_INLINE VI32 add_pairs(VI32 sum, hn::Vec<hn::Repartition<int16_t, DI32> > a
 }
 
 template <int kRows, int kPanels>
-void product_tile(const TileElement* a, int64_t lda, uint32_t, const uint8_t* b, int64_t panel_stride, int64_t k,
-                  int32_t* out) {
+void product_tile(const TileElement* a, int64_t lda, const uint8_t* b, int64_t panel_stride, int64_t k, int32_t* out) {
   const DI32 d;
   const hn::Repartition<int16_t, DI32> d16;
   const hn::Rebind<int8_t, decltype(d16)> d8;
@@ -146,7 +155,7 @@ void product_tile(const TileElement* a, int64_t lda, uint32_t, const uint8_t* b,
 }
 
 // Numbers of 16 bits for `count` bytes, and a zero behind an odd number of them.
-TENON_INLINE void widen_row(const uint8_t* row, uint32_t flip, int64_t count, int16_t* to) {
+TENON_INLINE void stage_row(const uint8_t* row, uint32_t flip, int64_t count, int16_t* to) {
   const hn::Repartition<int16_t, DI32> d16;
   const hn::Rebind<uint8_t, decltype(d16)> d8;
   const auto sign = hn::Set(d8, static_cast<uint8_t>(flip));

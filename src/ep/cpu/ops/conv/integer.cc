@@ -432,6 +432,17 @@ class IntegerConvKernel final : public Kernel {
       task.table = context.input<uint8_t>(o_.table);
     }
     const int64_t base = (image * conv_.outputs + channel) * pixels_;
+    const auto size = static_cast<int64_t>(data_type_size(y_type_));
+    auto* const y = context.output<std::byte>(0) + base * size;
+    // Without padding, columns are pixels.
+    if (columns_ == pixels_) {
+      task.c = y + first * size;
+      task.ldc = pixels_;
+      if (o_.residual != kNoInput) task.residual = context.input<float>(o_.residual) + base + first;
+      task.ldr = pixels_;
+      int8_table().run(task);
+      return;
+    }
     if (o_.residual != kNoInput) {
       const auto* const added = context.input<float>(o_.residual) + base;
       each_run(first, count, [&](int64_t at, int64_t pixel, int64_t length) {
@@ -442,8 +453,6 @@ class IntegerConvKernel final : public Kernel {
       task.ldr = kColumns;
     }
     int8_table().run(task);
-    const auto size = static_cast<int64_t>(data_type_size(y_type_));
-    auto* const y = context.output<std::byte>(0) + base * size;
     each_run(first, count, [&](int64_t at, int64_t pixel, int64_t length) {
       for (int64_t o = 0; o < outputs; ++o)
         std::memcpy(y + (o * pixels_ + pixel) * size, block + (o * kColumns + at) * size,
