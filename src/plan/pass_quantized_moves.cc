@@ -8,6 +8,7 @@
 
 #include "ops/attributes.h"
 #include "ops/pad.h"
+#include "ops/resize.h"
 #include "plan/pass_quantized.h"
 #include "plan/passes.h"
 
@@ -35,12 +36,26 @@ bool is_move(const Node& node) {
 
 namespace {
 
+// A Resize whose elements are elements of its input.
+bool is_nearest(const Node& node) {
+  if (node.op_type != "Resize" && node.op_type != "Upsample") return false;
+  const Result<ResizeSettings> settings = read_resize_settings(node);
+  return settings.ok() && settings->mode == ResizeSettings::Mode::kNearest &&
+         settings->coordinates != ResizeSettings::Coordinates::kTfCrop;
+}
+
+// A MaxPool of bytes: the largest number is the largest byte where the scale is above 0.
+bool is_maximum(const Node& node) {
+  constexpr int kHasBytes = 12;
+  return node.domain.empty() && node.op_type == "MaxPool" && node.since_version >= kHasBytes;
+}
+
 // An operator of ai.onnx that takes some elements of its first input, or all of them in another order.
 bool is_selection(const Node& node) {
   static constexpr std::string_view kSelections[] = {"DepthToSpace", "Gather", "GatherElements",
                                                      "GatherND",     "Slice",  "SpaceToDepth"};
-  return node.domain.empty() &&
-         std::find(std::begin(kSelections), std::end(kSelections), node.op_type) != std::end(kSelections);
+  return node.domain.empty() && (is_nearest(node) || std::find(std::begin(kSelections), std::end(kSelections),
+                                                               node.op_type) != std::end(kSelections));
 }
 
 bool is_integer(DataType type) { return is_byte(type) || type == DataType::kUint16 || type == DataType::kInt16; }
@@ -94,7 +109,7 @@ ValueId pad_value(Rewriter& rewriter, ValueId zero) {
 void sink_dequantize(Rewriter& rewriter, NodeId i) {
   const Node& node = rewriter.node(i);
   const bool shape = node.op_type == "Shape" && node.domain.empty();
-  const bool selection = is_selection(node), pad = pads_with_zeros(rewriter, node);
+  const bool maximum = is_maximum(node), selection = maximum || is_selection(node), pad = pads_with_zeros(rewriter, node);
   if ((!shape && !selection && !pad && !is_move(node)) || node.outputs.size() != 1) return;
   const Node* maker = rewriter.made_by(node.input(0), "DequantizeLinear");
   if (maker == nullptr) return;
@@ -102,6 +117,7 @@ void sink_dequantize(Rewriter& rewriter, NodeId i) {
   // Constants that stay whole are folded, whichever side they are on.
   if (edge.node == nullptr || (!selection && rewriter.constant(edge.bytes) != nullptr)) return;
   if (pad && edge.zero != kNoValue && rewriter.constant(edge.zero) == nullptr) return;
+  if (maximum && !(is_byte(rewriter.value(edge.bytes).type) && rewriter.scalar(edge.scale).value_or(0) > 0)) return;
   if (shape) {
     Node same = node;
     same.inputs[0] = edge.bytes;
