@@ -105,6 +105,10 @@ TENON_INLINE void stage_row(const uint8_t* row, uint32_t flip, int64_t count, ui
   const auto sign = hn::Set(d8, static_cast<uint8_t>(flip));
   int64_t p = 0;
   for (; p + kBytes <= count; p += kBytes) hn::StoreU(hn::Xor(hn::LoadU(d8, row + p), sign), d8, to + p);
+  for (; p + 4 <= count; p += 4) {
+    const uint32_t word = load_word(row + p) ^ flip;
+    __builtin_memcpy(to + p, &word, sizeof word);
+  }
   for (; p < count; ++p) to[p] = row[p] ^ static_cast<uint8_t>(flip);
 }
 #else

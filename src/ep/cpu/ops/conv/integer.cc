@@ -172,7 +172,8 @@ class IntegerConvKernel final : public Kernel {
     float* scales;
     float* bias;
     Int8Step step;
-    bool steps;  // Y has a step of its own, behind scales that leave it out
+    bool one_factor;  // all factors are the first
+    bool steps;       // Y has a step of its own, behind scales that leave it out
   };
 
   int64_t rows_bytes() const { return round_up(conv_.outputs * 4, 64); }
@@ -278,6 +279,7 @@ class IntegerConvKernel final : public Kernel {
               reinterpret_cast<float*>(array(2)),
               reinterpret_cast<float*>(array(3)),
               {},
+              true,
               false};
     const auto* const w = context.input<uint8_t>(o_.w);
     const auto* const w_zeros = context.input<uint8_t>(o_.w_zero);
@@ -303,6 +305,7 @@ class IntegerConvKernel final : public Kernel {
       if (integer_bias_) term += static_cast<uint32_t>(context.input<int32_t>(o_.bias)[o]);
       rows.terms[o] = static_cast<int32_t>(term);
       rows.factors[o] = w_zero;
+      rows.one_factor = rows.one_factor && w_zero == rows.factors[0];
       if (!o_.scaled) continue;
       rows.scales[o] =
           *context.input<float>(o_.x_scale) * context.input<float>(o_.w_scale)[w_scales_ > 1 ? o : 0] / folded;
@@ -407,6 +410,10 @@ class IntegerConvKernel final : public Kernel {
     for (int64_t j = 0; j < count; j += kInt8Panel) {
       int8_table().pack_rows(from + j, x_signed_, offsets_.data(), depth_, packed + j / kInt8Panel * stride, sums + j);
     }
+    // One multiplication a column instead of one an element.
+    if (rows.one_factor)
+      for (int64_t j = 0; j < kColumns; ++j)
+        sums[j] = static_cast<int32_t>(0 - static_cast<uint32_t>(rows.factors[0]) * static_cast<uint32_t>(sums[j]));
     const int64_t channel = group * outputs;
     Int8Task task{.a = context.input<uint8_t>(o_.w) + channel * depth_,
                   .lda = depth_,
@@ -417,8 +424,9 @@ class IntegerConvKernel final : public Kernel {
                   .n = count,
                   .k = depth_,
                   .row_terms = rows.terms + channel,
-                  .row_factors = rows.factors + channel,
-                  .column_factors = sums,
+                  .column_terms = rows.one_factor ? sums : nullptr,
+                  .row_factors = rows.one_factor ? nullptr : rows.factors + channel,
+                  .column_factors = rows.one_factor ? nullptr : sums,
                   .c = block,
                   .ldc = kColumns};
     if (o_.scaled) {
