@@ -68,10 +68,14 @@ def within_steps(want, have, step):
 
 
 def held_values(model):
-    """The initializers, and what nodes named Constant give, as arrays."""
+    """The initializers, and what nodes named Constant give, as arrays, also behind an Identity."""
     from onnx import numpy_helper
     held = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
-    return held | {node.output[0]: numpy_helper.to_array(a.t) for node in model.graph.node if node.op_type == "Constant" for a in node.attribute if a.name == "value"}
+    held |= {node.output[0]: numpy_helper.to_array(a.t) for node in model.graph.node if node.op_type == "Constant" for a in node.attribute if a.name == "value"}
+    for node in model.graph.node:
+        if node.op_type == "Identity" and node.input[0] in held:
+            held[node.output[0]] = held[node.input[0]]
+    return held
 
 
 SCALED = {"QuantizeLinear", "DequantizeLinear"}
@@ -149,7 +153,7 @@ def special(values):
 SPECIAL = {"ReduceMax", "ReduceMin", "MaxPool", "GlobalMaxPool", "ArgMax", "ArgMin", "TopK", "Resize", "Upsample", "LRN", "LSTM", "GRU", "RNN", "Conv",
            "ConvTranspose", "Softmax", "LogSoftmax", "Cast", "GridSample", "Unique", "ThresholdedRelu", "Shrink", "Clip", "Hardmax", "RoiAlign", "Einsum",
            "NonMaxSuppression", "DFT", "STFT", "QAttention", "QuantizeLinear", "DynamicQuantizeLinear", "Multinomial", "MatMul", "Gemm", "AveragePool", "LpPool", "Attention",
-           "MoE", "CropAndResize", "DynamicQuantizeLSTM", "DynamicTimeWarping", "MaxRoiPool", "DynamicQuantizeMatMul", "SkipLayerNormalization"}
+           "MoE", "MatMulNBits", "CropAndResize", "DynamicQuantizeLSTM", "DynamicTimeWarping", "MaxRoiPool", "DynamicQuantizeMatMul", "SkipLayerNormalization"}
 # Of nothing: the standard keeps no axis of 0 where ONNX Runtime does, or asks for zeros where it writes nothing.
 EMPTY = {"ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare",
          "MatMul", "Gemm", "GlobalAveragePool", "FusedMatMul", "Einsum", "ArgMax", "ArgMin", "MatMulInteger", "ConvInteger", "DynamicQuantizeLinear", "QLinearMatMul", "MatMulIntegerToFloat",
@@ -234,7 +238,7 @@ def difference(problem, feed, want, got):
     # axes at once ONNX Runtime makes other numbers than the reference.
     if names & {"Resize", "Upsample"} and len(want) == 1 and want[0].dtype.kind in "iu" and want[0].shape == got[0].shape:
         gap = np.abs(want[0].astype(np.float64) - got[0].astype(np.float64))
-        if want[0].ndim in (3, 5) or gap.size and gap.max() <= 1 and (np.mean(gap > 0) < 0.1 or np.sum(gap > 0) <= 3):
+        if want[0].ndim in (3, 5) or gap.size and gap.max() <= 1 and (np.mean(gap > 0) <= 0.1 or np.sum(gap > 0) <= 4):
             return True
     # ONNX Runtime writes nothing into the last element of a head of an odd size.
     if "RotaryEmbedding" in names and all(a.shape == b.shape and (np.array_equal(a, b) or is_near(a, b, 0) or a.ndim == 4 and a.shape[3] % 2 == 1 and is_near(a[..., :-1], b[..., :-1], 0))
