@@ -268,17 +268,17 @@ TEST_F(PlanTest, AReorderTakesTheTransposeBesideIt) {
     return y;
   };
   const ValueId x = b.input("x", {number(1), number(4), number(4), number(12)});
-  const ValueId a = b.node("Elu", {transpose(x, "first", {0, 3, 1, 2})}, "a");
+  const ValueId a = b.node("LpNormalization", {transpose(x, "first", {0, 3, 1, 2})}, "a");
   b.output(transpose(a, "last", {0, 2, 3, 1}));
   b.output(transpose(a, "turned", {0, 3, 2, 1}));
   EXPECT_EQ(
-      text(b, {{1, 4, 4, 12}}, {{.op_type = "Elu", .layout = Layout::kBlocked8}}),
+      text(b, {{1, 4, 4, 12}}, {{.op_type = "LpNormalization", .layout = Layout::kBlocked8}}),
       "plan for x float32[1,4,4,12] on fake: 5 steps, 0 nodes without a step, arena 2048 bytes (2816 without sharing)\n"
       "input x: float32[1,4,4,12]\n"
       "output last: float32[1,4,4,12]\n"
       "output turned: float32[1,4,4,12]\n"
       "step 0: tenon.Reorder (output \"first.blocked8\") [fake] (input x) -> @0 float32[1,12,4,4] blocked8\n"
-      "step 1: Elu \"Elu_a\" [fake] (@0) -> @1024 float32[1,12,4,4] blocked8\n"
+      "step 1: LpNormalization \"LpNormalization_a\" [fake] (@0) -> @1024 float32[1,12,4,4] blocked8\n"
       "step 2: tenon.Reorder (output \"a.plain\") [fake] (@1024) -> @0 float32[1,12,4,4]\n"
       "step 3: tenon.Reorder \"Transpose_last\" [fake] (@1024) -> output last float32[1,4,4,12]\n"
       "step 4: Transpose \"Transpose_turned\" [fake] (@0) -> output turned float32[1,4,4,12]\n");

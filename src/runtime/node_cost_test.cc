@@ -30,7 +30,9 @@ TEST(NodeCost, AConvolutionCountsItsWindow) {
   // Two groups: each output element reads 4 of 8 channels.
   EXPECT_EQ(cost("Conv", {{1, 8, 10, 10}, {16, 4, 3, 3}}, {{1, 16, 8, 8}}).flops, 2.0 * 16 * 64 * 4 * 9);
   EXPECT_EQ(cost("ConvTranspose", {{1, 8, 5, 5}, {8, 6, 2, 2}}, {{1, 6, 10, 10}}).flops, 2.0 * 8 * 25 * 6 * 4);
-  EXPECT_EQ(cost("QLinearConv", {{1, 8, 4}, {}, {}, {16, 8, 1}, {}, {}, {}, {}}, {{1, 16, 4}}).flops, 2.0 * 16 * 4 * 8);
+  for (const char* op : {"QLinearConv", "QuantizedConv"})
+    EXPECT_EQ(cost(op, {{1, 8, 4}, {}, {}, {16, 8, 1}, {}, {}, {}, {}}, {{1, 16, 4}}).flops, 2.0 * 16 * 4 * 8) << op;
+  EXPECT_EQ(cost("QuantizedMatMul", {{5, 3}, {}, {}, {3, 7}}, {{5, 7}}).flops, 2.0 * 5 * 3 * 7);
 }
 
 TEST(NodeCost, AttentionCountsScoresAndValues) {
