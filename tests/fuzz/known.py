@@ -84,7 +84,12 @@ SCALED = {"QuantizeLinear", "DequantizeLinear"}
 def odd_scales(nodes, feed, model):
     """Whether a number of a quantised operator is none, or a scale is not positive or computed, so that it may be either."""
     held = held_values(model)
+    made = {name: node.op_type for node in nodes for name in node.output}
     for node in nodes:
+        # A scale that something else than a quantisation computes.
+        if node.op_type.startswith("Q") and any(made.get(name, "Dynamic") not in ("DynamicQuantizeLinear", "Dynamic", "Identity") for name in node.input[1:2] + node.input[3:4]
+                                                if name not in feed and name not in held) and node.op_type != "QAttention":
+            return True
         if node.op_type in ("QLinearAdd", "QLinearMul", "QLinearConv", "QLinearMatMul") and node.input[6] not in feed and node.input[6] not in held:
             return True
         if "Quantize" in node.op_type or node.op_type.startswith("Q"):
@@ -110,6 +115,34 @@ def padding_alone_differs(node, feed, model, want, got):
         return bool((last + 1 < tokens).any())
     within = np.arange(tokens)[None, :] <= last[:, None]
     return bool(np.allclose(want[within].astype(np.float64), got[within].astype(np.float64), rtol=1e-3, atol=1e-3))
+
+
+def behind_alone_differs(node, feed, model, want, got):
+    """Whether keys and values behind the end of their batch are all that differs: ONNX Runtime does not write them."""
+    last = feed.get(node.input[5], held_values(model).get(node.input[5])) if len(node.input) > 5 else None
+    if not isinstance(last, np.ndarray) or len(want) < 3 or any(a.shape != b.shape for a, b in zip(want, got)):
+        return False
+    names = [value.name for value in model.graph.output]
+    for name, a, b in zip(names, want, got):
+        same = np.isclose(a.astype(np.float64), b.astype(np.float64), rtol=1e-3, atol=1e-3, equal_nan=True)
+        if name in node.output[1:3] and a.ndim == 4:
+            same |= (np.arange(a.shape[2])[None, :] > last.reshape(-1)[:, None])[:, None, :, None]
+        if not same.all():
+            return False
+    return True
+
+
+def interpolates_integers(model, feed):
+    """Whether a Resize between elements is given integers."""
+    import onnx
+    try:
+        graph = onnx.shape_inference.infer_shapes(model).graph
+    except Exception:  # noqa: BLE001 - a body or a type that it does not know
+        return False
+    types = {value.name: value.type.tensor_type.elem_type for value in (*graph.input, *graph.value_info, *graph.output)}
+    whole = {onnx.TensorProto.INT32, onnx.TensorProto.INT64, onnx.TensorProto.INT8, onnx.TensorProto.UINT8}
+    return any(node.op_type in ("Resize", "Upsample") and types.get(node.input[0]) in whole and any(a.name == "mode" and a.s != b"nearest" for a in node.attribute)
+               for node in graph.node)
 
 
 def keeps_a_rounded_size(model, feed):
@@ -234,6 +267,18 @@ def difference(problem, feed, want, got):
         return True
     if len(nodes) > 1 and names & {"Resize", "Upsample"} and keeps_a_rounded_size(model, feed):
         return True
+    # Of integers with three axes at once ONNX Runtime makes other numbers than the reference, also between other nodes.
+    if len(nodes) > 1 and interpolates_integers(model, feed) and all(
+            a.shape == b.shape and (np.array_equal(a, b) or a.dtype.kind in "iu" and a.ndim in (3, 5)) for a, b in zip(want, got) if isinstance(a, np.ndarray)):
+        return True
+    # ONNX Runtime's powers of float32 overflow before their root is taken.
+    if names & {"LpPool", "GlobalLpPool", "LpNormalization"} and all(
+            isinstance(a, np.ndarray) and a.shape == b.shape and np.all(np.isinf(a) | np.isclose(a, b, rtol=1e-4)) for a, b in zip(want, got)):
+        return True
+    # A row without a dimension for the batch.
+    if "LinearClassifier" in names and any(isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and a.shape[1:] == b.shape[1:] and b.shape[:1] == (1,) and a.shape != b.shape
+                                           for a, b in zip(want, got)):
+        return True
     # Interpolated integers are cut off: the order of the sum decides beside a whole number. Of three
     # axes at once ONNX Runtime makes other numbers than the reference.
     if names & {"Resize", "Upsample"} and len(want) == 1 and want[0].dtype.kind in "iu" and want[0].shape == got[0].shape:
@@ -334,6 +379,8 @@ def difference(problem, feed, want, got):
         if any(node.input[3:5]) and len([name for name in node.output if name]) < 3:
             return True
         if all(a.shape == b.shape for a, b in zip(want, got)) and padding_alone_differs(node, feed, model, want[0], got[0]):
+            return True
+        if behind_alone_differs(node, feed, model, want, got):
             return True
     # ONNX Runtime does not write what comes behind the end of a sequence, where Tenon has the padding.
     padding = next((a.i for node in nodes if node.op_type in ("GreedySearch", "Sampling") for a in node.attribute if a.name == "pad_token_id"), None)
