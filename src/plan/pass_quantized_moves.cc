@@ -109,7 +109,8 @@ ValueId pad_value(Rewriter& rewriter, ValueId zero) {
 void sink_dequantize(Rewriter& rewriter, NodeId i) {
   const Node& node = rewriter.node(i);
   const bool shape = node.op_type == "Shape" && node.domain.empty();
-  const bool maximum = is_maximum(node), selection = maximum || is_selection(node), pad = pads_with_zeros(rewriter, node);
+  const bool maximum = is_maximum(node), selection = maximum || is_selection(node),
+             pad = pads_with_zeros(rewriter, node);
   if ((!shape && !selection && !pad && !is_move(node)) || node.outputs.size() != 1) return;
   const Node* maker = rewriter.made_by(node.input(0), "DequantizeLinear");
   if (maker == nullptr) return;

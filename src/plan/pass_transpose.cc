@@ -87,7 +87,7 @@ class Mover {
   PerNode<std::optional<PermutedNode>> moves_;
   PerValue<std::vector<NodeId>> readers_;
   PerValue<bool> captured_;              // read in a body
-  std::vector<NodeId> found_;           // those that move, in the graph's order
+  std::vector<NodeId> found_;            // those that move, in the graph's order
   std::map<ValueId, ValueId> permuted_;  // what a value is in the order of moved operators
   std::map<ValueId, ValueId> instead_;   // what is read instead of outputs of Transposes that went
 };
@@ -164,11 +164,13 @@ void Mover::grow() {
   for (NodeId id : rewriter_.ids()) {
     if (rewriter_.erased(id) || transposes_[id]) continue;
     const Node& node = rewriter_.node(id);
-    const bool reached =
-        std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId in) { return in != kNoValue && comes_before(in); });
+    const bool reached = std::any_of(node.inputs.begin(), node.inputs.end(),
+                                     [&](ValueId in) { return in != kNoValue && comes_before(in); });
     if (!reached) continue;
     std::optional<PermutedNode> permuted = permuted_node(rewriter_, node, perm_);
-    const auto fits = [&](size_t input) { return permuted_input(rewriter_, node.inputs[input], perm_.size()).has_value(); };
+    const auto fits = [&](size_t input) {
+      return permuted_input(rewriter_, node.inputs[input], perm_.size()).has_value();
+    };
     const auto full = [&](ValueId out) {
       return out == kNoValue || (rewriter_.value(out).has_rank && rewriter_.value(out).dims.size() == perm_.size());
     };

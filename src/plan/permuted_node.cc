@@ -29,11 +29,10 @@ bool is_one_of(std::string_view op, const std::string_view (&list)[N]) {
 // One function of each element, whose other inputs are numbers.
 constexpr std::string_view kUnary[] = {"BitwiseNot", "Cast", "Clip", "Identity", "IsInf", "IsNaN", "Not", "Sign"};
 // Functions of elements that stand at the same place of all inputs, after broadcasting.
-constexpr std::string_view kNary[] = {
-    "Add",     "And", "BitShift",      "BitwiseAnd", "BitwiseOr",     "BitwiseXor", "Div",
-    "Equal",   "Max", "Greater",       "Less",       "LessOrEqual",   "Mean",       "Min",
-    "Mod",     "Mul", "Or",            "PRelu",      "Pow",           "Sub",        "Sum",
-    "Where",   "Xor", "GreaterOrEqual"};
+constexpr std::string_view kNary[] = {"Add",  "And",   "BitShift", "BitwiseAnd", "BitwiseOr", "BitwiseXor",
+                                      "Div",  "Equal", "Max",      "Greater",    "Less",      "LessOrEqual",
+                                      "Mean", "Min",   "Mod",      "Mul",        "Or",        "PRelu",
+                                      "Pow",  "Sub",   "Sum",      "Where",      "Xor",       "GreaterOrEqual"};
 
 std::optional<std::vector<int64_t>> integers(const Rewriter& rewriter, ValueId id) {
   return integers_of(rewriter.constant(id).get());
@@ -165,14 +164,15 @@ std::optional<PermutedNode> resize(const Rewriter& rewriter, const Node& node, P
   if (!desc.ok() || desc->settings.coordinates == ResizeSettings::Coordinates::kTfCrop) return std::nullopt;
   PermutedNode permuted{.data = {0}, .node = node, .integers = {}};
   if (node.has("axes")) {
-    std::optional<std::vector<int64_t>> axes = permuted_axes(node.ints("axes"), perm);
-    if (!axes) return std::nullopt;
-    permuted.node.set_ints("axes", *std::move(axes));
+    std::vector<int64_t> axes;
+    for (const int axis : desc->axes) axes.push_back(perm[axis]);
+    permuted.node.set_ints("axes", std::move(axes));
     return permuted;
   }
   const auto given = [&](size_t input) {
     return input != kNoInput && node.input(input) != kNoValue &&
-           !(rewriter.constant(node.inputs[input]) != nullptr && rewriter.constant(node.inputs[input])->size_bytes == 0);
+           !(rewriter.constant(node.inputs[input]) != nullptr &&
+             rewriter.constant(node.inputs[input])->size_bytes == 0);
   };
   if (given(desc->sizes_input)) {
     const std::optional<std::vector<int64_t>> sizes = integers(rewriter, node.inputs[desc->sizes_input]);

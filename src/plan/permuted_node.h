@@ -21,8 +21,8 @@ struct PermutedNode {
 };
 
 // `node` reads tensors that Transpose made with `perm`: what it becomes on the Transpose's inputs. nullopt: it is an
-// operator that cannot, or its axes are not known. Inputs in `data` have the rank of `perm`, or are numbers or constants
-// that are broadcast (see PermutedInput).
+// operator that cannot, or its axes are not known. Inputs in `data` have the rank of `perm`, or are numbers or
+// constants that are broadcast (see PermutedInput).
 std::optional<PermutedNode> permuted_node(const Rewriter& rewriter, const Node& node, std::span<const int64_t> perm);
 
 // How an input in `data` gets the other order.

@@ -66,8 +66,8 @@ TEST(Cut, NonZeroReportsTheRealShapeInALargerBuffer) {
   EXPECT_EQ(runs.output(0).shape(), (Shape{1, 0}));
 }
 
-// The kernel's memory becomes the output, and the output's memory is the kernel's in the next run, unless somebody still
-// looks at it.
+// The kernel's memory becomes the output, and the output's memory is the kernel's in the next run, unless somebody
+// still looks at it.
 TEST(Cut, AnOutputOfUnknownSizeThatNobodyBindsIsNotCopied) {
   Runs runs(non_zero_model());
   ASSERT_THAT(runs.run({{"x", floats({5}, {0, 1, 0, 2, 3})}}), is_ok());

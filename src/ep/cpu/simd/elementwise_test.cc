@@ -118,8 +118,8 @@ TEST_P(Eltwise, ExpOfMinusInfinityIsZeroAndErfSaturates) {
 TEST_P(Eltwise, OddFunctionsKeepTheSignOfZero) {
   const EltwiseTable& table = eltwise_table_of(GetParam());
   const std::vector<float> x(9, -0.0f);
-  for (const Unary f : {Unary::kSin, Unary::kTan, Unary::kAsin, Unary::kAtan, Unary::kSinh, Unary::kAsinh, Unary::kAtanh,
-                        Unary::kTanh, Unary::kErf, Unary::kRound, Unary::kSqrt}) {
+  for (const Unary f : {Unary::kSin, Unary::kTan, Unary::kAsin, Unary::kAtan, Unary::kSinh, Unary::kAsinh,
+                        Unary::kAtanh, Unary::kTanh, Unary::kErf, Unary::kRound, Unary::kSqrt}) {
     std::vector<float> y(x.size(), 1);
     table.unary[static_cast<int>(f)](x.data(), y.data(), static_cast<int64_t>(x.size()), 0, 0);
     for (const float value : y) EXPECT_TRUE(value == 0 && std::signbit(value)) << row_of(f).formula << ": " << value;

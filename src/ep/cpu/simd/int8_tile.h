@@ -58,8 +58,8 @@ TENON_INLINE void load_panels(const uint8_t* b, int64_t panel_stride, VI32 (&y)[
       y[p * kVectors + v] = hn::LoadU(DI32(), reinterpret_cast<const int32_t*>(b + p * panel_stride) + v * kLanes);
 }
 
-// out[i * 16 * kPanels + j] of kRows rows and kPanels panels. `lda` is in elements. Words of A come from memory straight
-// into all places of a vector: from a register they would take a port of the products.
+// out[i * 16 * kPanels + j] of kRows rows and kPanels panels. `lda` is in elements. Words of A come from memory
+// straight into all places of a vector: from a register they would take a port of the products.
 template <int kRows, int kPanels>
 void product_tile(const TileElement* a, int64_t lda, const uint8_t* b, int64_t panel_stride, int64_t k, int32_t* out) {
   const DI32 d;

@@ -112,7 +112,7 @@ class TransposeColumns final : public Kernel {
       while (begin < end) {
         const int64_t group = begin / columns, first = begin % columns, count = std::min(columns - first, end - begin);
         eltwise_table().transpose32(from + group * rows * columns + first, columns,
-                                        reinterpret_cast<uint32_t*>(to) + begin * rows, rows, rows, count);
+                                    reinterpret_cast<uint32_t*>(to) + begin * rows, rows, rows, count);
         begin += count;
       }
     });
