@@ -236,6 +236,7 @@ void Mover::leave_groups_without_gain() {
     const std::vector<NodeId> group = group_of(id, seen);
     const int64_t with = cost_around(group);
     std::vector<std::optional<PermutedNode>> kept;
+    kept.reserve(group.size());
     for (NodeId member : group) kept.push_back(std::exchange(moves_[member], std::nullopt));
     if (cost_around(group) <= with) continue;
     for (size_t i = 0; i < group.size(); ++i) moves_[group[i]] = std::move(kept[i]);
