@@ -49,6 +49,8 @@ TENON_INLINE void product_rows(int64_t rows, const TileElement* a, int64_t lda, 
     case 6:
       return product_tile<6, kPanels>(a, lda, b, panel_stride, k, out);
 #endif
+    default:
+      return;
   }
 }
 
@@ -84,8 +86,8 @@ void run(const Int8Task& task) {
   const uint32_t flip = task.a_signed ? 0x80808080u : 0;
   const int64_t block = TENON_VNNI && flip == 0 ? task.k + 1 : kBlock;
   const bool sums_rows = task.column_factors != nullptr && task.row_factors == nullptr;
-  alignas(64) int32_t sums[kInt8TileRows * kWidth];
-  alignas(64) int32_t block_sums[kInt8TileRows * kWidth];
+  alignas(64) int32_t sums[kInt8TileRows * kWidth] = {};
+  alignas(64) int32_t block_sums[kInt8TileRows * kWidth] = {};
   alignas(64) TileElement staged[kInt8TileRows * kBlockStride];
   int32_t row_sums[kInt8TileRows] = {};
   for (int64_t m = 0, rows = 0; m < task.m; m += rows) {
