@@ -254,7 +254,7 @@ bool Mover::find(const Perm& perm) {
   return !found_.empty();
 }
 
-// What a reader in the graph's own order reads.
+// The value that a reader in the graph's own order reads.
 ValueId Mover::current(ValueId id) const {
   const auto found = instead_.find(id);
   return found == instead_.end() ? id : found->second;
@@ -296,7 +296,7 @@ void Mover::move_node(NodeId id) {
   for (size_t input : move.data) moved.inputs[input] = permuted(id, rewriter_.node(id).inputs[input]);
   for (size_t i = 0; i < moved.inputs.size(); ++i)
     if (std::find(move.data.begin(), move.data.end(), i) == move.data.end()) moved.inputs[i] = current(moved.inputs[i]);
-  for (const auto& [input, constant] : move.integers) {
+  for (const auto& [input, constant] : move.constants) {
     if (moved.inputs.size() <= input) moved.inputs.resize(input + 1, kNoValue);
     const std::string name = moved.outputs[0] == kNoValue ? "" : rewriter_.value(moved.outputs[0]).name;
     moved.inputs[input] = rewriter_.add_constant(name + ":permuted" + std::to_string(input), constant);

@@ -76,7 +76,7 @@ bool keeps_order_without(std::span<const int64_t> gone, Perm perm) {
 std::optional<PermutedNode> along_axis(const Node& node, Perm perm) {
   const Result<int> axis = normalized_axis(Attributes(node).integer("axis"), static_cast<int>(perm.size()));
   if (!axis.ok()) return std::nullopt;
-  PermutedNode permuted{.data = {0}, .node = node, .integers = {}};
+  PermutedNode permuted{.data = {0}, .node = node, .constants = {}};
   permuted.node.set_int("axis", perm[*axis]);
   return permuted;
 }
@@ -87,11 +87,11 @@ std::optional<PermutedNode> reduction(const Rewriter& rewriter, const Node& node
   std::optional<std::vector<int64_t>> axes = permuted_axes(reduce->axes, perm);
   if (!axes || (!reduce->keepdims && !keeps_order_without(reduce->axes, perm))) return std::nullopt;
   std::sort(axes->begin(), axes->end());
-  PermutedNode permuted{.data = {0}, .permutes_outputs = reduce->keepdims, .node = node, .integers = {}};
+  PermutedNode permuted{.data = {0}, .permutes_outputs = reduce->keepdims, .node = node, .constants = {}};
   if (node.has("axes")) {
     permuted.node.set_ints("axes", *std::move(axes));
   } else {
-    permuted.integers.emplace_back(1, make_int64_constant(*axes));
+    permuted.constants.emplace_back(1, make_int64_constant(*axes));
   }
   return permuted;
 }
@@ -110,17 +110,17 @@ std::optional<PermutedNode> squeeze(const Rewriter& rewriter, const Node& node, 
   std::optional<std::vector<int64_t>> moved = permuted_axes(*axes, perm);
   if (!moved) return std::nullopt;
   std::sort(moved->begin(), moved->end());
-  PermutedNode permuted{.data = {0}, .permutes_outputs = false, .node = node, .integers = {}};
+  PermutedNode permuted{.data = {0}, .permutes_outputs = false, .node = node, .constants = {}};
   if (node.has("axes")) {
     permuted.node.set_ints("axes", *std::move(moved));
   } else {
-    permuted.integers.emplace_back(1, make_int64_constant(*moved));
+    permuted.constants.emplace_back(1, make_int64_constant(*moved));
   }
   return permuted;
 }
 
 std::optional<PermutedNode> pad(const Rewriter& rewriter, const Node& node, Perm perm) {
-  PermutedNode permuted{.data = {0}, .node = node, .integers = {}};
+  PermutedNode permuted{.data = {0}, .node = node, .constants = {}};
   if (has_pad_attributes(node)) {
     const std::span<const int64_t> pads = pad_attribute(node);
     if (pads.size() != 2 * perm.size()) return std::nullopt;
@@ -131,12 +131,12 @@ std::optional<PermutedNode> pad(const Rewriter& rewriter, const Node& node, Perm
     const std::optional<std::vector<int64_t>> axes = integers(rewriter, node.inputs[3]);
     const std::optional<std::vector<int64_t>> moved = axes ? permuted_axes(*axes, perm) : std::nullopt;
     if (!moved) return std::nullopt;
-    permuted.integers.emplace_back(3, make_int64_constant(*moved));
+    permuted.constants.emplace_back(3, make_int64_constant(*moved));
     return permuted;
   }
   const std::optional<std::vector<int64_t>> pads = integers(rewriter, node.input(1));
   if (!pads || pads->size() != 2 * perm.size()) return std::nullopt;
-  permuted.integers.emplace_back(1, make_int64_constant(permuted_list(std::span<const int64_t>(*pads), perm)));
+  permuted.constants.emplace_back(1, make_int64_constant(permuted_list(std::span<const int64_t>(*pads), perm)));
   return permuted;
 }
 
@@ -153,8 +153,8 @@ std::optional<PermutedNode> slice(const Rewriter& rewriter, const Node& node, Pe
   if (!moved) return std::nullopt;
   // The inputs with bounds are of one type.
   if (rewriter.value(node.inputs[1]).type != DataType::kInt64) return std::nullopt;
-  PermutedNode permuted{.data = {0}, .node = node, .integers = {}};
-  permuted.integers.emplace_back(3, make_int64_constant(*moved));
+  PermutedNode permuted{.data = {0}, .node = node, .constants = {}};
+  permuted.constants.emplace_back(3, make_int64_constant(*moved));
   return permuted;
 }
 
@@ -162,7 +162,7 @@ std::optional<PermutedNode> resize(const Rewriter& rewriter, const Node& node, P
   const auto rank = static_cast<int>(perm.size());
   const Result<ResizeDesc> desc = read_resize(node, rank);
   if (!desc.ok() || desc->settings.coordinates == ResizeSettings::Coordinates::kTfCrop) return std::nullopt;
-  PermutedNode permuted{.data = {0}, .node = node, .integers = {}};
+  PermutedNode permuted{.data = {0}, .node = node, .constants = {}};
   if (node.has("axes")) {
     std::vector<int64_t> axes;
     for (const int axis : desc->axes) axes.push_back(perm[axis]);
@@ -177,8 +177,8 @@ std::optional<PermutedNode> resize(const Rewriter& rewriter, const Node& node, P
   if (given(desc->sizes_input)) {
     const std::optional<std::vector<int64_t>> sizes = integers(rewriter, node.inputs[desc->sizes_input]);
     if (!sizes || sizes->size() != perm.size()) return std::nullopt;
-    permuted.integers.emplace_back(desc->sizes_input,
-                                   make_int64_constant(permuted_list(std::span<const int64_t>(*sizes), perm)));
+    permuted.constants.emplace_back(desc->sizes_input,
+                                    make_int64_constant(permuted_list(std::span<const int64_t>(*sizes), perm)));
     return permuted;
   }
   if (!given(desc->scales_input)) return std::nullopt;
@@ -190,7 +190,7 @@ std::optional<PermutedNode> resize(const Rewriter& rewriter, const Node& node, P
   const Result<ConstantRef> made = make_constant(DataType::kFloat, scales->shape, &data, Fill::kNothing);
   if (!made.ok()) return std::nullopt;
   std::copy(moved.begin(), moved.end(), reinterpret_cast<float*>(data));
-  permuted.integers.emplace_back(desc->scales_input, *made);
+  permuted.constants.emplace_back(desc->scales_input, *made);
   return permuted;
 }
 
@@ -198,8 +198,8 @@ std::optional<PermutedNode> resize(const Rewriter& rewriter, const Node& node, P
 std::optional<PermutedNode> repetition(const Rewriter& rewriter, const Node& node, Perm perm) {
   const std::optional<std::vector<int64_t>> numbers = integers(rewriter, node.input(1));
   if (!numbers || numbers->size() != perm.size()) return std::nullopt;
-  PermutedNode permuted{.data = {0}, .node = node, .integers = {}};
-  permuted.integers.emplace_back(1, make_int64_constant(permuted_list(std::span<const int64_t>(*numbers), perm)));
+  PermutedNode permuted{.data = {0}, .node = node, .constants = {}};
+  permuted.constants.emplace_back(1, make_int64_constant(permuted_list(std::span<const int64_t>(*numbers), perm)));
   return permuted;
 }
 
@@ -208,7 +208,7 @@ std::optional<PermutedNode> quantisation(const Rewriter& rewriter, const Node& n
   if (node.input(1) == kNoValue) return std::nullopt;
   const Value& scale = rewriter.value(node.inputs[1]);
   if (scale.fully_known() && scale.dims.size() <= 1 && scale.shape().element_count() == 1)
-    return PermutedNode{.data = {0}, .node = node, .integers = {}};
+    return PermutedNode{.data = {0}, .node = node, .constants = {}};
   constexpr int kHasAxis = 13;
   if (node.since_version < kHasAxis || !scale.has_rank || scale.dims.size() != 1) return std::nullopt;
   return along_axis(node, perm);
@@ -220,10 +220,10 @@ std::optional<PermutedNode> permuted_node(const Rewriter& rewriter, const Node& 
   if (!node.domain.empty() || node.inputs.empty() || node.inputs[0] == kNoValue) return std::nullopt;
   constexpr int kBroadcasts = 7, kSoftmaxOfOneAxis = 13;
   const std::string_view op = node.op_type;
-  if (is_unary(node) || is_one_of(op, kUnary)) return PermutedNode{.data = {0}, .node = node, .integers = {}};
+  if (is_unary(node) || is_one_of(op, kUnary)) return PermutedNode{.data = {0}, .node = node, .constants = {}};
   if (is_one_of(op, kNary)) {
     if (node.since_version < kBroadcasts && (node.has("axis") || node.has("broadcast"))) return std::nullopt;
-    PermutedNode permuted{.data = std::vector<size_t>(node.inputs.size()), .node = node, .integers = {}};
+    PermutedNode permuted{.data = std::vector<size_t>(node.inputs.size()), .node = node, .constants = {}};
     std::iota(permuted.data.begin(), permuted.data.end(), 0);
     return permuted;
   }

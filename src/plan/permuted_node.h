@@ -11,13 +11,13 @@
 
 namespace tenon {
 
-// What a node becomes when it reads tensors before a Transpose instead of after it.
+// A node that reads tensors before a Transpose instead of after it.
 struct PermutedNode {
   std::vector<size_t> data;  // the inputs whose order of dimensions changes
   // False: the outputs are the same, because what is left of the dimensions keeps its order.
   bool permutes_outputs = true;
-  Node node;                                             // with changed attributes; inputs and outputs as before
-  std::vector<std::pair<size_t, ConstantRef>> integers;  // inputs that become these constants
+  Node node;                                              // with changed attributes; inputs and outputs as before
+  std::vector<std::pair<size_t, ConstantRef>> constants;  // inputs with a number an axis, which become these
 };
 
 // `node` reads tensors that Transpose made with `perm`: what it becomes on the Transpose's inputs. nullopt: it is an

@@ -83,6 +83,20 @@ TEST(Fusion, BytesMoveInPlaceOfNumbers) {
   EXPECT_THAT(operators_left(m), testing::ElementsAre("QuantizeLinear", "Reshape", "Transpose", "LookupBytes"));
 }
 
+// The largest byte stands for the largest number, and the nearest byte for the nearest one; bytes in between do not.
+TEST(Fusion, BytesAreChosenInPlaceOfNumbers) {
+  GraphMaker m(21);
+  ValueId y = m.node("MaxPool", {rounded(m, m.input("x", {"N", "3", "8"}), 0.02f)});
+  m.set("kernel_shape", std::vector<int64_t>{2}).set("strides", std::vector<int64_t>{2});
+  y = m.node("Resize", {y, kNoValue, m.floats("scales", {3}, {1, 1, 2})});
+  m.set("mode", "nearest");
+  y = m.node("Resize", {y, kNoValue, m.floats("more", {3}, {1, 1, 2})});
+  m.set("mode", "linear");
+  m.output(y);
+  EXPECT_THAT(operators_left(m),
+              testing::ElementsAre("QuantizeLinear", "MaxPool", "Resize", "DequantizeLinear", "Resize"));
+}
+
 TEST(Fusion, IntegerProductsTakeTheirScale) {
   GraphMaker m(21);
   const ValueId x = m.input("x", {"N", "6"}), step = m.number(0.01f);

@@ -269,7 +269,7 @@ class ConvColumns final : public Kernel {
     std::fill_n(line, begin, 0.0f);
     std::copy_n(x + from + begin, end - begin, line + begin);
     std::fill(line + end, line + count, 0.0f);
-    // What lies beyond the first axis lies beyond the image.
+    // Elements beyond the first axis are beyond the image, and zeros already.
     int64_t inner = 1;
     for (size_t d = axes.size(); --d > 0;) {
       const int64_t period = inner * axes[d].in, run = std::min(std::abs(shift[d]), axes[d].in) * inner;
