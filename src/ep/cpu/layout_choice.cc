@@ -110,6 +110,17 @@ LayoutChoice choose_conv(const KernelNode& node) {
   return question.served() ? question.choice() : all_plain(node);
 }
 
+bool is_conv_of_bytes(const Node& node) { return node.op_type == "QLinearConv" || node.op_type == "QuantizedConv"; }
+
+// Few plain channels are read as they are. Blocks need no copy of their taps.
+LayoutChoice choose_conv_of_bytes(const KernelNode& node) {
+  Question question(node);
+  question.outputs(Layout::kBlocked8);
+  if (node.inputs[0].layout == Layout::kPlain && question.served()) return question.choice();
+  question.input(0, Layout::kBlocked8);
+  return question.served() ? question.choice() : all_plain(node);
+}
+
 }  // namespace
 
 LayoutChoice choose_kernel_layouts(const KernelNode& node) {
@@ -120,6 +131,7 @@ LayoutChoice choose_kernel_layouts(const KernelNode& node) {
     return {{to_blocked ? Layout::kPlain : Layout::kBlocked8}, {to_blocked ? Layout::kBlocked8 : Layout::kPlain}};
   }
   if (is_conv(*node.node)) return choose_conv(node);
+  if (is_conv_of_bytes(*node.node)) return choose_conv_of_bytes(node);
   const bool any_blocked = std::any_of(node.inputs.begin(), node.inputs.end(),
                                        [](const TensorSpec& spec) { return spec.layout == Layout::kBlocked8; });
   Question question(node);

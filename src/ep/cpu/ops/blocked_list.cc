@@ -2,6 +2,7 @@
 #include "ep/cpu/cpu_provider.h"
 #include "ep/cpu/ops/blocked_rows.h"
 #include "ep/cpu/ops/conv/channel_rows.h"
+#include "ep/cpu/ops/conv/integer.h"
 #include "ep/cpu/ops/conv/plain.h"
 #include "ep/cpu/ops/elementwise/rows.h"
 #include "ep/cpu/ops/resize/rows.h"
@@ -21,6 +22,10 @@ constexpr KernelEntry kRows[] = {
     {"tenon", "Conv", 1, kAnyVersion, "conv_direct", &match_conv_direct, &create_conv_direct},
     {"tenon", "Conv", 1, kAnyVersion, "conv_few", &match_conv_few, &create_conv_few},
     {"tenon", "Conv", 1, kAnyVersion, "conv_few_plain", &match_conv_few_plain, &create_conv_few_plain},
+    {"", "QLinearConv", 10, kAnyVersion, "conv_depthwise_bytes", &match_depthwise_bytes, &create_depthwise_bytes},
+    {"tenon", "QuantizedConv", 1, kAnyVersion, "conv_depthwise_bytes", &match_depthwise_bytes, &create_depthwise_bytes},
+    {"", "QLinearConv", 10, kAnyVersion, "conv_blocked_bytes", &match_blocked_bytes, &create_blocked_bytes},
+    {"tenon", "QuantizedConv", 1, kAnyVersion, "conv_blocked_bytes", &match_blocked_bytes, &create_blocked_bytes},
     {"", "ConvTranspose", 1, kAnyVersion, "conv_transpose", &match_conv_transpose, &create_conv_transpose},
     {"", "ConvTranspose", 1, kAnyVersion, "conv_few", &match_conv_transpose_few, &create_conv_few},
     {"tenon", "ConvTranspose", 1, kAnyVersion, "conv_transpose", &match_conv_transpose, &create_conv_transpose},
