@@ -41,18 +41,25 @@ struct ConvBytesRun {
   int64_t y_block = 0;  // elements
 };
 
+// How taps of a row of a depthwise window are multiplied together.
+struct DepthwiseTaps {
+  int count = 0;                               // of a group, at most four; 0: not at all
+  alignas(64) unsigned char places[128] = {};  // the table's own
+};
+
 // Depthwise over one block of eight channels whose taps are bytes that count as A's. Taps of a row of the window are
-// multiplied in groups of up to four: `group_taps(stride, dilation)` of the table says how many, 0 for none.
+// multiplied in groups.
 //
 // sum[r,p,c] = terms[c] + sum over groups g and taps t of x[r * x_row + 8 * (p * stride + t * dilation) + offsets[g] +
 // c] * weights[g][c][t]; v and the bytes stored are those of ConvBytesRun. Up to 64 bytes behind the last tap are read.
 struct DepthwiseBlockRun {
   const uint8_t* x = nullptr;
   int64_t x_row = 0;  // bytes
-  int64_t stride = 1, dilation = 1;
-  const int64_t* offsets = nullptr;  // bytes
-  const int8_t* weights = nullptr;   // [groups][8][4], 0 for taps that a group does not have
-  int64_t groups = 0;                // at most kMostTapGroups
+  int64_t stride = 1;
+  const DepthwiseTaps* taps = nullptr;  // of this stride
+  const int64_t* offsets = nullptr;     // bytes
+  const int8_t* weights = nullptr;      // [groups][8][4], 0 for taps that a group does not have
+  int64_t groups = 0;                   // at most kMostTapGroups
   // One for each of the eight channels.
   const int32_t* terms = nullptr;
   const float* scales = nullptr;
@@ -71,7 +78,7 @@ struct ConvBytesTable {
   int64_t word;  // elements that are multiplied at once
   void (*run)(const ConvBytesRun& run);
   void (*run_depthwise)(const DepthwiseBlockRun& run);
-  int (*group_taps)(int64_t stride, int64_t dilation);
+  void (*set_taps)(int64_t stride, int64_t dilation, DepthwiseTaps& taps);
   // to[i] = from[i] ^ flip
   void (*flip)(const uint8_t* from, uint8_t flip, int64_t count, uint8_t* to);
   // `count` bytes become elements, with their bits flipped by `flip`.

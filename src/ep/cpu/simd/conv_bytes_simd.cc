@@ -278,36 +278,66 @@ int group_taps(int64_t stride, int64_t dilation) {
   return taps < 4 ? static_cast<int>(taps) : 4;
 }
 
-// Brings four taps of each channel together: of the pixels at p * stride and those dilation, 2 * dilation ... behind.
+// Where the taps of a vector's lanes are.
+struct TapPlaces {
+  alignas(64) int32_t words[kLanes];
+  alignas(16) uint8_t bytes[2][16];
+};
+static_assert(sizeof(TapPlaces) <= sizeof(DepthwiseTaps::places));
+
+void set_taps(int64_t stride, int64_t dilation, DepthwiseTaps& taps) {
+  taps.count = group_taps(stride, dilation);
+  TapPlaces places;
+  for (int64_t i = 0; i < kLanes; ++i) {
+    const int64_t tap = i % 4 < taps.count ? i % 4 : 0, pixel = i / 8 * stride + tap * dilation;
+    places.words[i] = static_cast<int32_t>(2 * pixel + i / 4 % 2);
+  }
+  for (int half = 0; half < 2; ++half)
+    for (int64_t i = 0; i < 16; ++i) {
+      const int64_t tap = i % 4, word = kLanes > 4 ? tap : (tap < taps.count ? 2 * tap * dilation : 0) + half;
+      places.bytes[half][i] = static_cast<uint8_t>(4 * word + i / 4);
+    }
+  __builtin_memcpy(taps.places, &places, sizeof places);
+}
+
+// Brings four taps of each channel together.
 class TapOrder {
  public:
-  TapOrder(int64_t stride, int64_t dilation) {
-    const int taps = group_taps(stride, dilation);
-    for (int64_t i = 0; i < kLanes; ++i) {
-      const int64_t tap = i % 4 < taps ? i % 4 : 0, pixel = i / 8 * stride + tap * dilation;
-      words_[i] = static_cast<int32_t>(2 * pixel + i / 4 % 2);
-    }
-    for (int half = 0; half < 2; ++half)
-      for (int i = 0; i < 16; ++i) {
-        const int tap = i % 4, word = kLanes > 4 ? tap : static_cast<int>(tap < taps ? 2 * tap * dilation : 0) + half;
-        bytes_[half][i] = static_cast<uint8_t>(4 * word + i / 4);
-      }
+  explicit TapOrder(const DepthwiseTaps& taps) {
+    TapPlaces places;
+    __builtin_memcpy(&places, taps.places, sizeof places);
+#if HWY_MAX_BYTES >= 32
+    words_ = hn::Load(DI32(), places.words);
+#endif
+    for (int half = 0; half < kHalves; ++half) bytes_[half] = hn::LoadDup128(D8(), places.bytes[half]);
   }
   // Of the bytes at `x`; `half`: which four channels, with vectors of 128 bits.
-  TENON_INLINE VI32 load(const uint8_t* x, [[maybe_unused]] int half) const {
+  TENON_INLINE VI32 load(const uint8_t* x, int half) const {
     const DI32 d;
     VI32 words = hn::BitCast(d, hn::LoadU(D8(), x));
 #if HWY_MAX_BYTES >= 32
-    words = hn::TableLookupLanes(words, hn::SetTableIndices(d, words_));
+    words = hn::TableLookupLanes(words, hn::IndicesFromVec(d, words_));
 #endif
-    const auto order = hn::LoadDup128(D8(), bytes_[kLanes > 4 ? 0 : half]);
-    return hn::BitCast(d, hn::TableLookupBytes(hn::BitCast(D8(), words), order));
+    return hn::BitCast(d, hn::TableLookupBytes(hn::BitCast(D8(), words), bytes_[half]));
   }
 
  private:
-  alignas(64) int32_t words_[kLanes];
-  alignas(16) uint8_t bytes_[2][16];
+#if HWY_MAX_BYTES >= 32
+  VI32 words_;
+#endif
+  hn::Vec<D8> bytes_[kHalves];
 };
+
+// Eight words for every pixel of a vector; with vectors of 128 bits one half of them.
+template <typename D>
+TENON_INLINE hn::Vec<D> of_channels(D d, const hn::TFromD<D>* from, [[maybe_unused]] int half) {
+#if HWY_MAX_BYTES >= 64
+  const hn::Half<D> eight;
+  return hn::Combine(d, hn::LoadU(eight, from), hn::LoadU(eight, from));
+#else
+  return hn::LoadU(d, from + half * 4);
+#endif
+}
 
 // The weights of a group for every pixel of a vector, as they are multiplied.
 struct TapWeights {
@@ -316,10 +346,9 @@ struct TapWeights {
 #else
   hn::Vec<D16> even, odd;  // of the words' bytes
 #endif
-  TENON_INLINE explicit TapWeights(const int8_t* from, int half) {
-    alignas(64) int8_t lanes[kLanes * 4];
-    for (int i = 0; i < kLanes * 4; ++i) lanes[i] = from[kLanes > 4 ? i % 32 : half * 16 + i];
-    const VI32 words = hn::Load(DI32(), reinterpret_cast<const int32_t*>(lanes));
+  TapWeights() = default;
+  TENON_INLINE TapWeights(const int8_t* from, int half) {
+    const VI32 words = of_channels(DI32(), reinterpret_cast<const int32_t*>(from), half);
 #if TENON_VNNI
     all = words;
 #else
@@ -327,7 +356,6 @@ struct TapWeights {
     odd = hn::ShiftRight<8>(hn::BitCast(D16(), words));
 #endif
   }
-  TapWeights() = default;
   TENON_INLINE VI32 add_products(VI32 sum, VI32 taps) const {
 #if TENON_VNNI
     return dot4(sum, taps, all);
@@ -340,16 +368,8 @@ struct TapWeights {
   }
 };
 
-// Values of eight channels for every pixel of a vector.
-template <typename D, typename T>
-TENON_INLINE hn::Vec<D> of_channels(D d, const T* from, int half) {
-  alignas(64) T lanes[kLanes];
-  for (int64_t i = 0; i < kLanes; ++i) lanes[i] = from[kLanes > 4 ? i % 8 : half * 4 + i];
-  return hn::Load(d, lanes);
-}
-
 void run_depthwise(const DepthwiseBlockRun& run) {
-  const TapOrder order(run.stride, run.dilation);
+  const TapOrder order(*run.taps);
   const ByteFinish finish(run.zero, run.low, run.high, run.is_signed);
   TapWeights weights[kHalves][kMostTapGroups];
   VI32 terms[kHalves];
@@ -440,7 +460,7 @@ const ConvBytesTable conv_bytes_table = {TENON_TEXT_(TENON_ISA),
                                          kWordElements,
                                          &run,
                                          &run_depthwise,
-                                         &group_taps,
+                                         &set_taps,
                                          &flip_bytes,
                                          &stage,
                                          &stage_planes,

@@ -14,9 +14,15 @@ namespace {
 // A vector's load may reach behind the last tap.
 constexpr int64_t kSlack = 64 + 8 * 8;
 
+DepthwiseTaps taps_of(const WindowAxis& w) {
+  DepthwiseTaps taps;
+  conv_bytes_table().set_taps(w.stride, w.dilation, taps);
+  return taps;
+}
+
 int64_t groups_of(const ConvDesc& conv) {
   const WindowAxis& w = conv.axis(conv.spatial() - 1);
-  const int taps = conv_bytes_table().group_taps(w.stride, w.dilation);
+  const int taps = taps_of(w).count;
   return taps == 0 ? 0 : conv.window.kernel_count() / w.kernel * ((w.kernel + taps - 1) / taps);
 }
 
@@ -42,7 +48,8 @@ class DepthwiseBytes final : public Kernel {
   int64_t rows_an_item_ = 1, grain_ = 1;
   int slots_ = 1;
   int64_t slot_bytes_ = 0;
-  std::vector<int64_t> offsets_;
+  DepthwiseTaps taps_;
+  std::vector<int64_t> offsets_;             // of each group of taps
   std::shared_ptr<const std::byte> packed_;  // of each block the groups of taps; the sums of all channels
   ByteColumns columns_;
   ByteBounds bounds_;
@@ -69,6 +76,7 @@ Result<std::unique_ptr<Kernel>> DepthwiseBytes::create(const KernelNode& node) {
       checked_product(std::initializer_list<int64_t>{kernel->rows_an_item_ * h.stride + h.reach(), kernel->width_, 8});
   TENON_UNSUPPORTED_IF(!bytes || *bytes > INT64_MAX / 1024, "The padded copy of the input overflows.");
   kernel->slot_bytes_ = round_up(*bytes + kSlack * w.stride, 64);
+  kernel->taps_ = taps_of(w);
   kernel->slots_ = scratch_slots(node);
   TENON_TRY(kernel->pack(node));
   TENON_TRY_ASSIGN(kernel->bounds_, byte_bounds(node));
@@ -78,7 +86,7 @@ Result<std::unique_ptr<Kernel>> DepthwiseBytes::create(const KernelNode& node) {
 
 Status DepthwiseBytes::pack(const KernelNode& node) {
   const int64_t groups = groups_of(conv_), taps = conv_.window.kernel_count(), all = blocks() * groups * 32;
-  const int64_t together = conv_bytes_table().group_taps(w_.stride, w_.dilation);
+  const int64_t together = taps_.count;
   for (int64_t y = 0; y < h_.kernel; ++y)
     for (int64_t x = 0; x < w_.kernel; x += together)
       offsets_.push_back((y * h_.dilation * width_ + x * w_.dilation) * 8);
@@ -136,7 +144,7 @@ Status DepthwiseBytes::run(KernelContext& context) const {
       const DepthwiseBlockRun run{.x = copy,
                                   .x_row = h_.stride * width_ * 8,
                                   .stride = w_.stride,
-                                  .dilation = w_.dilation,
+                                  .taps = &taps_,
                                   .offsets = offsets_.data(),
                                   .weights = reinterpret_cast<const int8_t*>(packed_.get()) + block * groups * 32,
                                   .groups = groups,
