@@ -165,7 +165,10 @@ def keeps_a_rounded_size(model, feed):
         factors = feed.get(scales, held.get(scales))
         if isinstance(factors, np.ndarray) and (factors != 1).any() and shapes.get(node.input[0]) and shapes.get(node.input[0]) == shapes.get(node.output[0]):
             return True
-    return False
+    # Shapes within a body are not inferred.
+    inner = [node for node in all_nodes(model.graph) if node.op_type == "Resize" and len(node.input) > 2 and node not in list(model.graph.node)]
+    factors = [feed.get(node.input[2], held.get(node.input[2])) for node in inner]
+    return any(isinstance(value, np.ndarray) and ((value > 1) & (value < 2)).any() for value in factors)
 
 
 def y_scale(nodes, feed, model):
@@ -405,6 +408,8 @@ def difference(problem, feed, want, got):
     # Of beams whose scores are the same but for the last digit either goes on.
     if names & {"BeamSearch", "WhisperBeamSearch"} and len(want) > 1 and want[1].shape == got[1].shape and np.allclose(want[1], got[1], rtol=1e-3, atol=1e-3):
         return True
+    if "BeamSearch" in names and len(want) > 1 and want[1].ndim == 4 and want[1].shape == got[1].shape and np.mean(~np.isclose(want[1], got[1], rtol=1e-3, atol=1e-3)) < 0.02:
+        return True
     # ONNX Runtime writes nothing for a word without characters.
     if "WordConvEmbedding" in names:
         return True
@@ -488,6 +493,9 @@ def difference(problem, feed, want, got):
     # A cast to 4 bits cuts fractions off (ONNX Cast 24, and the reference); ONNX Runtime rounds them.
     if names & {"Cast", "CastLike"} and all(a.dtype.name in ("int4", "uint4") and a.shape == b.shape and np.abs(a.astype(int) - b.astype(int)).max(initial=0) <= 1
                                             for a, b in zip(want, got) if isinstance(a, np.ndarray)):
+        return True
+    # ONNX Runtime's greatest number passes NaNs over.
+    if any(node.op_type == "Normalizer" for node in nodes) and any(np.isnan(value).any() for value in arrays(feed) if value.dtype.kind == "f") and any(np.isnan(value).any() for value in got):
         return True
     # Axes that may name one twice.
     if any(node.op_type == "MeanVarianceNormalization" and a.name == "axes" and (len(set(a.ints)) < len(a.ints) or min(a.ints) < 0 <= max(a.ints))

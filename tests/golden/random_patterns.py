@@ -114,7 +114,7 @@ def views(g, x):
     for _ in range(g.random.randint(2, 4)):
         kind = g.pick("turn", "turn", "add", "drop", "reshape", "keep")
         rank = len(dims)
-        if kind == "turn":
+        if kind == "turn" and rank > 0:
             perm = g.random.sample(range(rank), rank)
             dims = [dims[i] for i in perm]
             value = g.node("Transpose", [value], dims, keep=False, exact=x.exact, perm=perm)
