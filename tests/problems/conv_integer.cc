@@ -1,5 +1,6 @@
 // conv_integer: the sizes of conv, the line's type for X, `w=` for the weights; zero points with the flags xzero and
-// wzero (one), or channels (one for each output). qlinear_conv: the same with scales, requantised; `bias` is int32.
+// wzero (one), or channels (one for each output). qlinear_conv: the same with scales, requantised; `bias` is int32;
+// symmetric: the zero points of the weights are 0, or 128 for u8.
 #include <algorithm>
 
 #include "base/status.h"
@@ -32,7 +33,11 @@ Operands operands_of(const Problem& problem, Case& test, const Dims& x_dims, con
   made.x = test.random("x", x_type, x_dims, lowest(x_type), highest(x_type));
   made.w = test.random("w", w_type, w_dims, lowest(w_type), highest(w_type), Role::kWeight);
   if (problem.has("xzero") || linear) made.x_zero = zero("x_zero", x_type, {});
-  if (problem.has("channels")) {
+  if (problem.has("symmetric")) {
+    const Dims dims = problem.has("channels") ? Dims{w_dims[0]} : Dims{};
+    const std::vector<double> middle(static_cast<size_t>(product(dims)), w_type == DataType::kInt8 ? 0 : 128);
+    made.w_zero = test.values("w_zero", w_type, dims, middle, Role::kWeight);
+  } else if (problem.has("channels")) {
     made.w_zero = zero("w_zero", w_type, {w_dims[0]});
   } else if (problem.has("wzero") || linear) {
     made.w_zero = zero("w_zero", w_type, {});
@@ -120,7 +125,7 @@ std::vector<Family> conv_integer_families() {
            .build = build},
           {.name = "qlinear_conv",
            .sizes = sizes,
-           .options = {weights, pads, {"channels"}, {"bias"}},
+           .options = {weights, pads, {"channels"}, {"bias"}, {"symmetric"}},
            .types = bytes,
            .build = build}};
 }

@@ -83,10 +83,8 @@ struct ConvBytesTable {
   void (*flip)(const uint8_t* from, uint8_t flip, int64_t count, uint8_t* to);
   // `count` bytes become elements, with their bits flipped by `flip`.
   void (*stage)(const uint8_t* from, uint8_t flip, int64_t count, void* to);
-  // Up to four planes of channels become units of four: of `count` pixels that lie `step` bytes apart. Channels that
-  // are missing are zeros.
-  void (*stage_planes)(const uint8_t* from, int64_t plane, int channels, int64_t step, uint8_t flip, int64_t count,
-                       void* to);
+  // Up to four planes of channels become units of four of `count` pixels. Channels that are missing are zeros.
+  void (*stage_planes)(const uint8_t* from, int64_t plane, int channels, uint8_t flip, int64_t count, void* to);
   // `count` elements from `value`.
   void (*fill)(uint8_t value, int64_t count, void* to);
 };

@@ -432,12 +432,11 @@ void stage(const uint8_t* from, uint8_t flip, int64_t count, void* to) {
   if (even < count) out[even] = static_cast<TileElement>(from[even] ^ flip);
 }
 
-void stage_planes(const uint8_t* from, int64_t plane, int channels, int64_t step, uint8_t flip, int64_t count,
-                  void* to) {
+void stage_planes(const uint8_t* from, int64_t plane, int channels, uint8_t flip, int64_t count, void* to) {
   auto* const out = static_cast<TileElement*>(to);
   for (int c = 0; c < 4; ++c)
     for (int64_t i = 0; i < count; ++i)
-      out[i * 4 + c] = static_cast<TileElement>(c < channels ? from[c * plane + i * step] ^ flip : 0);
+      out[i * 4 + c] = static_cast<TileElement>(c < channels ? from[c * plane + i] ^ flip : 0);
 }
 
 void fill(uint8_t value, int64_t count, void* to) {

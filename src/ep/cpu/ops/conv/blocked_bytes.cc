@@ -22,7 +22,7 @@ class BlockedBytesConv final : public Kernel {
   Status run(KernelContext& context) const override;
   size_t scratch_bytes() const override { return static_cast<size_t>(copy_bytes_); }
   bool reads(size_t input) const override { return input == kX || input == kTable; }
-  std::string_view name() const override { return plain_ ? "conv blocked int8 plain" : "conv blocked int8"; }
+  std::string_view name() const override { return "conv blocked int8"; }
 
  private:
   // Elements, in units of a few channels, of a block of X as it is read.
@@ -194,7 +194,7 @@ void BlockedBytesConv::copy_row(const uint8_t* x, int64_t plane, int channels, v
   table.fill(zero_, left * unit_, out);
   out += left * unit_ * element;
   if (plain_)
-    table.stage_planes(x, plane, channels, 1, flip_, count, out);
+    table.stage_planes(x, plane, channels, flip_, count, out);
   else
     table.stage(x, flip_, count * unit_, out);
   out += count * unit_ * element;
