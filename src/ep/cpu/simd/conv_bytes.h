@@ -81,7 +81,7 @@ struct ConvBytesTable {
   void (*set_taps)(int64_t stride, int64_t dilation, DepthwiseTaps& taps);
   // to[i] = from[i] ^ flip
   void (*flip)(const uint8_t* from, uint8_t flip, int64_t count, uint8_t* to);
-  // `count` bytes become elements, with their bits flipped by `flip`.
+  // `count` bytes, an even number, become elements, with their bits flipped by `flip`.
   void (*stage)(const uint8_t* from, uint8_t flip, int64_t count, void* to);
   // Up to four planes of channels become units of four of `count` pixels. Channels that are missing are zeros.
   void (*stage_planes)(const uint8_t* from, int64_t plane, int channels, uint8_t flip, int64_t count, void* to);

@@ -426,16 +426,28 @@ void flip_bytes(const uint8_t* from, uint8_t flip, int64_t count, uint8_t* to) {
 }
 
 void stage(const uint8_t* from, uint8_t flip, int64_t count, void* to) {
-  auto* const out = static_cast<TileElement*>(to);
-  const int64_t even = count / 2 * 2;
-  stage_row(from, flip * 0x01010101u, even, out);
-  if (even < count) out[even] = static_cast<TileElement>(from[even] ^ flip);
+  stage_row(from, flip * 0x01010101u, count, static_cast<TileElement*>(to));
 }
 
 void stage_planes(const uint8_t* from, int64_t plane, int channels, uint8_t flip, int64_t count, void* to) {
   auto* const out = static_cast<TileElement*>(to);
-  for (int c = 0; c < 4; ++c)
-    for (int64_t i = 0; i < count; ++i)
+  const hn::CappedTag<TileElement, 16 / sizeof(TileElement)> d;
+  const hn::Rebind<uint8_t, decltype(d)> d8;
+  const auto step = static_cast<int64_t>(hn::Lanes(d));
+  const auto load = [&](int c, int64_t i) {
+    if (c >= channels) return hn::Zero(d);
+    const auto bytes = hn::Xor(hn::LoadU(d8, from + c * plane + i), hn::Set(d8, flip));
+#if TENON_VNNI
+    return bytes;
+#else
+    return hn::PromoteTo(d, bytes);
+#endif
+  };
+  int64_t i = 0;
+  for (; i + step <= count; i += step)
+    hn::StoreInterleaved4(load(0, i), load(1, i), load(2, i), load(3, i), d, out + i * 4);
+  for (; i < count; ++i)
+    for (int c = 0; c < 4; ++c)
       out[i * 4 + c] = static_cast<TileElement>(c < channels ? from[c * plane + i] ^ flip : 0);
 }
 
