@@ -1,7 +1,10 @@
 // QLinearSoftmax, QLinearReduceMean, QLinearAveragePool, QLinearGlobalAveragePool, and ReduceSumInteger: results that
 // depend on a group of elements.
+#include "ep/cpu/ops/kernel_support.h"
+#include "ep/cpu/ops/quantize/byte_rows.h"
 #include "ep/cpu/ops/quantize/bytes.h"
 #include "ep/cpu/ops/reference_window.h"
+#include "ep/cpu/simd/blocked.h"
 #include "ops/attributes.h"
 #include "ops/reduce.h"
 
@@ -140,6 +143,7 @@ Result<RefImpl> make_pool(RefNode& node) {
   TENON_TRY_ASSIGN(const QuantizedPoolDesc desc, read_quantized_pool(*node.node, node.inputs[0].shape));
   TENON_TRY(require_output(node, 0, desc.output));
   RefImpl impl;
+  if (desc.pool.global && !desc.channels_last) impl.name = "global_average_pool int8";
   impl.run = [operands, desc](KernelContext& context) -> Status {
     const PoolDesc& pool = desc.pool;
     const Window& window = pool.window;
@@ -185,6 +189,44 @@ Result<RefImpl> make_pool(RefNode& node) {
   return impl;
 }
 
+// The mean of the maps of 8 channels.
+Result<RefImpl> make_blocked_global_pool(RefNode& node) {
+  TENON_TRY_ASSIGN(const Operands operands, read_operands(node));
+  TENON_TRY_ASSIGN(const QuantizedPoolDesc desc, read_quantized_pool(*node.node, node.inputs[0].shape));
+  TENON_TRY(require_output(node, 0, desc.output));
+  RefImpl impl;
+  impl.name = "global_average_pool int8";
+  impl.run = [operands, pixels = desc.pool.window.in_count(),
+              planes = stored_count(node.outputs[0]) / 8](KernelContext& context) -> Status {
+    const ByteStore store(operands.y, context);
+    const auto scale = static_cast<double>(operands.x.scale(context));
+    const auto zero = static_cast<double>(operands.x.zero_point(context));
+    // Bytes as they are.
+    ByteStep step = operands.x.step(context);
+    step.scale = 1;
+    step.zero = step.flip;
+    constexpr int64_t kPixels = 256;  // whose sums float32 holds
+    context.pool->parallel_for(planes, grain_of(pixels), [&](int64_t begin, int64_t end) {
+      float numbers[kPixels * 8], sums[8];
+      for (int64_t plane = begin; plane < end; ++plane) {
+        double totals[8] = {};
+        for (int64_t first = 0; first < pixels; first += kPixels) {
+          const int64_t n = std::min(kPixels, pixels - first);
+          quantize_table().dequantize(context.input<uint8_t>(0) + (plane * pixels + first) * 8, step, n * 8, numbers);
+          blocked_table().sum(numbers, n, sums);
+          for (int c = 0; c < 8; ++c) totals[c] += static_cast<double>(sums[c]);
+        }
+        for (int c = 0; c < 8; ++c) {
+          const double mean = totals[c] / static_cast<double>(pixels) - zero;
+          context.output<uint8_t>(0)[plane * 8 + c] = store(static_cast<float>(mean * scale));
+        }
+      }
+    });
+    return {};
+  };
+  return impl;
+}
+
 constexpr TypeSet kBytes = type_set(TypeList<int8_t, uint8_t>());
 constexpr std::string_view kDomain = "com.microsoft";
 
@@ -201,3 +243,21 @@ constexpr KernelEntry kRows[] = {
 std::span<const KernelEntry> ref_byte_group_rows() { return kRows; }
 
 }  // namespace tenon::cpu::ref
+
+namespace tenon::cpu::nn {
+
+Status match_byte_global_pool(const KernelNode& node) {
+  TENON_TRY(expect_one_layout(node));
+  TENON_TRY(expect_layout(node.inputs[0], Layout::kBlocked8, "The input"));
+  TENON_UNSUPPORTED_IF(!is_byte_type(node.inputs[0].type), "The operand is {}.", data_type_name(node.inputs[0].type));
+  TENON_TRY_ASSIGN(const QuantizedPoolDesc desc, read_quantized_pool(*node.node, node.inputs[0].shape));
+  TENON_UNSUPPORTED_IF(desc.channels_last || desc.pool.window.in_count() <= 0,
+                       "The channels are the last axis, or the maps are empty.");
+  return {};
+}
+
+Result<std::unique_ptr<Kernel>> create_byte_global_pool(const KernelNode& node) {
+  return ref::wrap(node, &ref::make_blocked_global_pool);
+}
+
+}  // namespace tenon::cpu::nn
