@@ -109,47 +109,28 @@ TENON_INLINE void rotate_bytes(D d, hn::Vec<D> (&v)[8]) {
   for (int i = 0; i < 8; ++i) v[i] = to[i];
 }
 
-// 16 bytes of each 16 pixels of a vector: those from p on for the first ones, those from p + 128 on for the second
-// ones.
-template <typename D>
-TENON_INLINE hn::Vec<D> load_pixels(D d, const uint8_t* p) {
-  const hn::FixedTag<uint8_t, 16> part;
-  if constexpr (hn::MaxLanes(D()) > 16)
-    return hn::Combine(d, hn::LoadU(part, p + 128), hn::LoadU(part, p));
-  else
-    return hn::LoadU(d, p);
-}
-template <typename D>
-TENON_INLINE void store_pixels(D d, hn::Vec<D> v, uint8_t* p) {
-  const hn::FixedTag<uint8_t, 16> part;
-  if constexpr (hn::MaxLanes(D()) > 16) {
-    hn::StoreU(hn::LowerHalf(part, v), part, p);
-    hn::StoreU(hn::UpperHalf(part, v), part, p + 128);
-  } else {
-    hn::StoreU(v, d, p);
-  }
-}
+// Vectors of 16 pixels: those of 32 would be stored in parts, and are no faster.
+using PixelTag = hn::FixedTag<uint8_t, 16>;
 
-// Calls tile(first pixel) for whole vectors of pixels, the last of which overlap others. False for fewer pixels.
+// Calls tile(first pixel) for 16 pixels each, the last of which overlap others. False for fewer pixels.
 template <typename Tile>
 TENON_INLINE bool each_tile(int64_t pixels, const Tile& tile) {
-  const auto lanes = static_cast<int64_t>(hn::Lanes(Tag<uint8_t>()));
-  if (pixels < lanes) return false;
-  for (int64_t i = 0; i < pixels; i += lanes) tile(i + lanes <= pixels ? i : pixels - lanes);
+  if (pixels < 16) return false;
+  for (int64_t i = 0; i < pixels; i += 16) tile(i + 16 <= pixels ? i : pixels - 16);
   return true;
 }
 
 void to_blocks8(const uint8_t* x, int64_t plane, int channels, uint8_t* y, int64_t pixels) {
   const bool done = each_tile(pixels, [&](int64_t first) {
-    const Tag<uint8_t> d;
-    hn::Vec<Tag<uint8_t>> v[8];
+    const PixelTag d;
+    hn::Vec<PixelTag> v[8];
     TENON_UNROLL
     for (int c = 0; c < 8; ++c) v[c] = c < channels ? hn::LoadU(d, x + c * plane + first) : hn::Zero(d);
     rotate_bytes(d, v);
     rotate_bytes(d, v);
     rotate_bytes(d, v);
     TENON_UNROLL
-    for (int i = 0; i < 8; ++i) store_pixels(d, v[i], y + first * 8 + i * 16);
+    for (int i = 0; i < 8; ++i) hn::StoreU(v[i], d, y + first * 8 + i * 16);
   });
   if (done) return;
   for (int64_t i = 0; channels < 8 && i < pixels * 8; ++i) y[i] = 0;
@@ -158,10 +139,10 @@ void to_blocks8(const uint8_t* x, int64_t plane, int channels, uint8_t* y, int64
 
 void from_blocks8(const uint8_t* x, uint8_t* y, int64_t plane, int channels, int64_t pixels) {
   const bool done = each_tile(pixels, [&](int64_t first) {
-    const Tag<uint8_t> d;
-    hn::Vec<Tag<uint8_t>> v[8];
+    const PixelTag d;
+    hn::Vec<PixelTag> v[8];
     TENON_UNROLL
-    for (int i = 0; i < 8; ++i) v[i] = load_pixels(d, x + first * 8 + i * 16);
+    for (int i = 0; i < 8; ++i) v[i] = hn::LoadU(d, x + first * 8 + i * 16);
     TENON_UNROLL
     for (int round = 0; round < 4; ++round) rotate_bytes(d, v);
     TENON_UNROLL

@@ -32,24 +32,19 @@ BlockMoves<float> moves_of(const float*) {
 }
 
 void bytes_from_channels_last(const uint8_t* x, int64_t stride, int channels, uint8_t* y, int64_t pixels) {
-  for (int64_t i = 0; i < pixels; ++i, x += stride, y += 8) {
-    uint64_t block = 0;
-    if (channels == 8) {
-      std::memcpy(&block, x, 8);
-    } else {
-      std::memcpy(&block, x, channels);
-    }
-    std::memcpy(y, &block, 8);
+  if (channels == 8) {
+    for (int64_t i = 0; i < pixels; ++i) std::memcpy(y + i * 8, x + i * stride, 8);
+  } else {
+    std::memset(y, 0, pixels * 8);
+    for (int64_t i = 0; i < pixels; ++i) std::memcpy(y + i * 8, x + i * stride, channels);
   }
 }
 
 void bytes_to_channels_last(const uint8_t* x, uint8_t* y, int64_t stride, int channels, int64_t pixels) {
-  for (int64_t i = 0; i < pixels; ++i, x += 8, y += stride) {
-    if (channels == 8) {
-      std::memcpy(y, x, 8);
-    } else {
-      std::memcpy(y, x, channels);
-    }
+  if (channels == 8) {
+    for (int64_t i = 0; i < pixels; ++i) std::memcpy(y + i * stride, x + i * 8, 8);
+  } else {
+    for (int64_t i = 0; i < pixels; ++i) std::memcpy(y + i * stride, x + i * 8, channels);
   }
 }
 

@@ -77,7 +77,7 @@ class PlainPool final : public Kernel {
       neighbours_ = outer_ == 1 && element_bytes() == sizeof(float) && axes_[0].dilation == 1 && pick_ == 1 &&
                     ((axes_[0].stride == 1 && row_.stride == 1) ||
                      (channels_ == 1 && takes_strided_rows(pool_.window, maximum())));
-      while (block_ < axes_[0].out && set_sizes(block_ + 1) <= kBlock) ++block_;
+      while (block_ < axes_[0].out && set_sizes(block_ + 1) <= kBlock * (channels_ == 1 ? 1 : 2)) ++block_;
       set_sizes(block_);
       if (neighbours_ && block_ == axes_[0].out) planes_ = std::max<int64_t>(1, kBlock / pool_.window.in_count());
       sizes_[3] += kPoolSlack;

@@ -1,8 +1,6 @@
 #include "ep/cpu/ops/quantize/byte_rows.h"
 
-#include <array>
 #include <cstring>
-#include <optional>
 
 #include "ep/cpu/ops/elementwise/broadcast.h"
 #include "ep/cpu/ops/kernel_support.h"
@@ -18,23 +16,47 @@ namespace {
 // Elements that one task takes: about 4 us.
 constexpr int64_t kGrain = 16384;
 
-// An operand as BroadcastWalk finds its elements in memory, beside outputs in blocks in one dimension; nothing for one
-// byte a channel of those.
-Result<std::optional<Shape>> stored_operand(const TensorSpec& x, const TensorSpec& y) {
-  if (y.layout == Layout::kPlain) {
-    TENON_TRY(expect_layout(x, Layout::kPlain, "An operand"));
-    return std::optional(x.shape);
-  }
-  if (x.shape.element_count() == 1) return std::optional(Shape());
-  if (x.shape == y.shape && x.layout == y.layout) return std::optional(Shape{stored_count(y)});
+// An operand beside outputs in blocks.
+enum class Lies : uint8_t { kAlike, kOnce, kByChannel };
+
+Result<Lies> read_lies(const TensorSpec& x, const TensorSpec& y) {
+  if (x.shape.element_count() == 1) return Lies::kOnce;
+  if (x.shape == y.shape && x.layout == y.layout) return Lies::kAlike;
   const int missing = y.shape.rank() - x.shape.rank();
-  TENON_UNSUPPORTED_IF(missing > 1, "An operand has shape {}.", x.shape.to_string());
-  for (int d = missing; d < y.shape.rank(); ++d) {
+  bool by_channel = missing <= 1;
+  for (int d = missing; by_channel && d < y.shape.rank(); ++d) {
     const int64_t size = x.shape[d - missing];
-    TENON_UNSUPPORTED_IF(d == 1 ? size != y.shape[1] : size != 1 && (d > 1 || size != y.shape[0]),
-                         "An operand has shape {}.", x.shape.to_string());
+    by_channel = d == 1 ? size == y.shape[1] : size == 1 || (d == 0 && size == y.shape[0]);
   }
-  return std::optional<Shape>();
+  TENON_UNSUPPORTED_IF(!by_channel, "An operand of blocks of {} has shape {}.", y.shape.to_string(),
+                       x.shape.to_string());
+  return Lies::kByChannel;
+}
+
+// Shapes in memory, for BroadcastWalk.
+struct Operands {
+  Shape a, b, y;
+  int by_channel = -1;  // the operand with a byte a channel beside blocks
+};
+
+Result<Operands> read_operands(const KernelNode& node, const QuantizedForm& form) {
+  const TensorSpec &a = input_spec(node, form.x[0].data), &b = input_spec(node, form.x[1].data);
+  const TensorSpec& y = output_spec(node, 0);
+  if (y.layout == Layout::kPlain) {
+    TENON_TRY(expect_layout(a, Layout::kPlain, "An operand"));
+    TENON_TRY(expect_layout(b, Layout::kPlain, "An operand"));
+    return Operands{a.shape, b.shape, y.shape};
+  }
+  TENON_TRY_ASSIGN(const Lies of_a, read_lies(a, y));
+  TENON_TRY_ASSIGN(const Lies of_b, read_lies(b, y));
+  Operands operands{.y = {stored_count(y)}};
+  if (of_a != Lies::kOnce) operands.a = operands.y;
+  if (of_b != Lies::kOnce) operands.b = operands.y;
+  if (of_a == Lies::kByChannel) operands.by_channel = 0;
+  if (of_b == Lies::kByChannel) operands.by_channel = 1;
+  TENON_UNSUPPORTED_IF(operands.by_channel >= 0 && of_a != Lies::kAlike && of_b != Lies::kAlike,
+                       "No operand lies as the output does.");
+  return operands;
 }
 
 class ByteBinaryKernel final : public Kernel {
@@ -112,17 +134,6 @@ class ByteBinaryKernel final : public Kernel {
   const int by_channel_;
   int64_t channels_ = 0, blocks_ = 0, planes_ = 0, image_ = 0;
 };
-// The operands as stored_operand() gives them.
-Result<std::array<std::optional<Shape>, 2>> operands_of(const KernelNode& node, const QuantizedForm& form) {
-  std::array<std::optional<Shape>, 2> shapes;
-  for (size_t i = 0; i < 2; ++i) {
-    TENON_TRY_ASSIGN(shapes[i], stored_operand(input_spec(node, form.x[i].data), output_spec(node, 0)));
-  }
-  for (size_t i = 0; i < 2; ++i)
-    TENON_UNSUPPORTED_IF(!shapes[i] && (!shapes[1 - i] || shapes[1 - i]->rank() == 0),
-                         "No operand has the shape of the output.");
-  return shapes;
-}
 
 }  // namespace
 
@@ -136,18 +147,14 @@ Status match_byte_binary(const KernelNode& node) {
                          data_type_name(input_spec(node, x.data).type));
     TENON_TRY(ref::byte_tensor(node, x, type).status());
   }
-  return operands_of(node, form).status();
+  return read_operands(node, form).status();
 }
 
 Result<std::unique_ptr<Kernel>> create_byte_binary(const KernelNode& node) {
   TENON_TRY_ASSIGN(const QuantizedForm form, read_quantized_form(*node.node));
-  TENON_TRY_ASSIGN(const auto shapes, operands_of(node, form));
-  const TensorSpec& y = output_spec(node, 0);
-  const Shape stored = y.layout == Layout::kPlain ? y.shape : Shape{stored_count(y)};
-  const int by_channel = !shapes[0] ? 0 : !shapes[1] ? 1 : -1;
-  const Shape a = shapes[0].value_or(stored), b = shapes[1].value_or(stored);
-  TENON_TRY_ASSIGN(const BroadcastWalk walk, BroadcastWalk::create(stored, {&a, &b}));
-  return std::unique_ptr<Kernel>(std::make_unique<ByteBinaryKernel>(node, walk, form, by_channel));
+  TENON_TRY_ASSIGN(const Operands operands, read_operands(node, form));
+  TENON_TRY_ASSIGN(const BroadcastWalk walk, BroadcastWalk::create(operands.y, {&operands.a, &operands.b}));
+  return std::unique_ptr<Kernel>(std::make_unique<ByteBinaryKernel>(node, walk, form, operands.by_channel));
 }
 
 }  // namespace tenon::cpu::nn
