@@ -5,6 +5,9 @@
 #include "ep/cpu/ops/conv/integer.h"
 #include "ep/cpu/ops/conv/plain.h"
 #include "ep/cpu/ops/elementwise/rows.h"
+#include "ep/cpu/ops/pool/rows.h"
+#include "ep/cpu/ops/quantize/byte_rows.h"
+#include "ep/cpu/ops/quantize/rows.h"
 #include "ep/cpu/ops/resize/rows.h"
 
 namespace tenon::cpu {
@@ -97,6 +100,27 @@ constexpr KernelEntry kRows[] = {
      &create_blocked_group_norm},
     {"", "Pad", 2, kAnyVersion, "blocked_pad", &match_blocked_pad, &create_blocked_pad},
     {"", "Slice", 1, kAnyVersion, "blocked_slice", &match_blocked_slice, &create_blocked_slice},
+    // Of bytes, in either layout.
+    {"", "QuantizeLinear", 10, kAnyVersion, "quantize", &nn::match_quantize, &nn::create_quantize},
+    {"com.microsoft", "QuantizeLinear", 1, kAnyVersion, "quantize", &nn::match_quantize, &nn::create_quantize},
+    {"", "DequantizeLinear", 10, kAnyVersion, "quantize", &nn::match_quantize, &nn::create_dequantize},
+    {"com.microsoft", "DequantizeLinear", 1, kAnyVersion, "quantize", &nn::match_quantize, &nn::create_dequantize},
+    {"", "DynamicQuantizeLinear", 11, kAnyVersion, "quantize", &nn::match_dynamic_quantize,
+     &nn::create_dynamic_quantize},
+    {"tenon", "LookupBytes", 1, kAnyVersion, "lookup bytes", &nn::match_lookup_bytes, &nn::create_lookup_bytes},
+    {"com.microsoft", "QLinearAveragePool", 1, kAnyVersion, "pool int8", &nn::match_byte_pool, &nn::create_byte_pool},
+    {"com.microsoft", "QLinearAdd", 1, kAnyVersion, "elementwise int8", &nn::match_byte_binary,
+     &nn::create_byte_binary},
+    {"com.microsoft", "QLinearMul", 1, kAnyVersion, "elementwise int8", &nn::match_byte_binary,
+     &nn::create_byte_binary},
+    {"", "Resize", 10, kAnyVersion, "resize", &match_resize_bytes, &create_resize_bytes},
+    {"", "Upsample", 7, kAnyVersion, "resize", &match_resize_bytes, &create_resize_bytes},
+    {"", "MaxPool", 1, kAnyVersion, "pool", &nn::match_byte_max_pool, &nn::create_plain_pool},
+    {"com.microsoft", "QLinearGlobalAveragePool", 1, kAnyVersion, "global_pool int8", &nn::match_byte_global_pool,
+     &nn::create_byte_global_pool},
+    {"com.microsoft", "QLinearSigmoid", 1, kAnyVersion, "lookup int8", &nn::match_byte_table, &nn::create_byte_table},
+    {"com.microsoft", "QLinearLeakyRelu", 1, kAnyVersion, "lookup int8", &nn::match_byte_table, &nn::create_byte_table},
+    {"com.microsoft", "QLinearConcat", 1, kAnyVersion, "concat int8", &nn::match_byte_concat, &nn::create_byte_concat},
 };
 
 }  // namespace

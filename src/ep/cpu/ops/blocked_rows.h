@@ -37,6 +37,8 @@ Result<std::unique_ptr<Kernel>> create_blocked_binary(const KernelNode& node);
 Status match_blocked_activation(const KernelNode& node);
 Result<std::unique_ptr<Kernel>> create_blocked_activation(const KernelNode& node);
 // moves/blocked.cc
+// OK if all are blocked, and only the last part along the channels has a block that is not full.
+Status match_parts(Result<int> axis, std::span<const TensorSpec> parts, const TensorSpec& whole);
 Status match_reorder(const KernelNode& node);
 Result<std::unique_ptr<Kernel>> create_reorder(const KernelNode& node);
 Status match_blocked_concat(const KernelNode& node);

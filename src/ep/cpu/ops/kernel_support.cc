@@ -89,4 +89,30 @@ Status expect_layout(const TensorSpec& spec, Layout layout, const char* what) {
   return {};
 }
 
+Status expect_blocked_type(const TensorSpec& spec) {
+  TENON_UNSUPPORTED_IF(spec.type != DataType::kFloat && !is_byte_type(spec.type),
+                       "Only float32, uint8 and int8 are served, not {}.", data_type_name(spec.type));
+  return {};
+}
+
+Status expect_known(const KernelNode& node) {
+  for (std::span<const TensorSpec> specs : {node.inputs, node.outputs})
+    for (const TensorSpec& spec : specs)
+      TENON_UNSUPPORTED_IF(spec.present() && spec.dynamic, "The size of a tensor is not known beforehand.");
+  return {};
+}
+
+Status expect_one_layout(const KernelNode& node) {
+  TENON_TRY(expect_known(node));
+  TENON_UNSUPPORTED_IF(node.inputs.empty() || node.outputs.empty() || node.inputs[0].layout != node.outputs[0].layout,
+                       "Input and output have different layouts.");
+  if (node.inputs[0].layout == Layout::kPlain) return {};
+  TENON_TRY(expect_blocked_type(node.inputs[0]));
+  return expect_blocked_type(node.outputs[0]);
+}
+
+int64_t stored_count(const TensorSpec& spec) {
+  return static_cast<int64_t>(spec.size_bytes() / std::max<size_t>(1, data_type_size(spec.type)));
+}
+
 }  // namespace tenon::cpu

@@ -62,6 +62,19 @@ int scratch_slots(const KernelNode& node);
 // Why a node's tensors do not lie as wanted; OK when they do. Absent tensors fit.
 Status expect_layout(const TensorSpec& spec, Layout layout, const char* what);
 
+inline bool is_byte_type(DataType type) { return type == DataType::kUint8 || type == DataType::kInt8; }
+
+// OK for the types that kBlocked8 is for: float32, uint8 and int8.
+Status expect_blocked_type(const TensorSpec& spec);
+
+// OK if the size of each tensor is known before the run.
+Status expect_known(const KernelNode& node);
+// The same, and that the first output lies as the first input does: both plain, or of types for blocks.
+Status expect_one_layout(const KernelNode& node);
+
+// Elements in memory, with the channels that fill up blocks.
+int64_t stored_count(const TensorSpec& spec);
+
 // Items of a parallel_for that are worth handing to another thread: about 5 microseconds of work. `item_vectors` is
 // what one item takes, in vectors of 8 that are multiplied or moved.
 inline int64_t grain_of(int64_t item_vectors) {

@@ -36,7 +36,7 @@ class RefKernel final : public Kernel {
   bool may_run_in_place(size_t input, size_t output) const override {
     return output == 0 && input < inputs_.size() && inputs_[input];
   }
-  std::string_view name() const override { return "ref"; }
+  std::string_view name() const override { return impl_.name; }
 
  private:
   RefImpl impl_;

@@ -16,6 +16,8 @@ struct RefImpl {
   size_t scratch_bytes = 0;
   // Each element of output 0 depends on no other element than the one at its own index of each input of the same shape.
   bool elementwise = false;
+  // Of the kernel, for plans and traces.
+  std::string_view name = "ref";
 };
 // A node as a maker sees it. Tensors of less than a byte an element are shown as uint8, one code in each, unless the
 // row says that its maker takes packed tensors.

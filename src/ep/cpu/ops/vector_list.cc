@@ -16,7 +16,6 @@
 #include "ep/cpu/ops/narrow/operands.h"
 #include "ep/cpu/ops/norm/rows.h"
 #include "ep/cpu/ops/pool/rows.h"
-#include "ep/cpu/ops/quantize/byte_rows.h"
 #include "ep/cpu/ops/quantize/nbits8_rows.h"
 #include "ep/cpu/ops/quantize/nbits_rows.h"
 #include "ep/cpu/ops/quantize/rows.h"
@@ -41,10 +40,6 @@ constexpr KernelEntry kRows[] = {
     {"", "Gemm", 7, kAnyVersion, "gemm wide", &match_other_matmul, &create_other_matmul},
     {"", "MatMulInteger", 10, kAnyVersion, "gemm int8", &match_matmul_integer, &create_matmul_integer},
     {"", "QLinearMatMul", 10, kAnyVersion, "gemm int8", &match_matmul_integer, &create_matmul_integer},
-    {"", "QuantizeLinear", 10, kAnyVersion, "quantize", &match_quantize, &create_quantize},
-    {"", "DequantizeLinear", 10, kAnyVersion, "quantize", &match_quantize, &create_dequantize},
-    {"", "DynamicQuantizeLinear", 11, kAnyVersion, "quantize", &match_dynamic_quantize, &create_dynamic_quantize},
-    {"tenon", "LookupBytes", 1, kAnyVersion, "lookup bytes", &match_lookup_bytes, &create_lookup_bytes},
     {"tenon", "QuantizedSoftmax", 1, kAnyVersion, "softmax int8", &match_quantized_softmax, &create_quantized_softmax},
     {"tenon", "QuantizedMatMul", 1, kAnyVersion, "gemm int8", &match_matmul_integer, &create_matmul_integer},
     {"tenon", "QuantizedConv", 1, kAnyVersion, "conv int8", &match_conv_integer, &create_conv_integer},
@@ -64,13 +59,8 @@ constexpr KernelEntry kRows[] = {
     {"com.microsoft", "QGemm", 1, kAnyVersion, "gemm int8", &match_integer_float, &create_integer_float},
     {"com.microsoft", "DynamicQuantizeLSTM", 1, kAnyVersion, "lstm int8", &match_quantized_lstm,
      &create_quantized_lstm},
-    {"com.microsoft", "QuantizeLinear", 1, kAnyVersion, "quantize", &match_quantize, &create_quantize},
-    {"com.microsoft", "DequantizeLinear", 1, kAnyVersion, "quantize", &match_quantize, &create_dequantize},
-    {"com.microsoft", "QLinearAveragePool", 1, kAnyVersion, "pool int8", &match_byte_pool, &create_byte_pool},
     {"com.microsoft", "QLinearSoftmax", 1, kAnyVersion, "softmax int8", &match_quantized_softmax,
      &create_qlinear_softmax},
-    {"com.microsoft", "QLinearAdd", 1, kAnyVersion, "elementwise int8", &match_byte_binary, &create_byte_binary},
-    {"com.microsoft", "QLinearMul", 1, kAnyVersion, "elementwise int8", &match_byte_binary, &create_byte_binary},
     {"com.microsoft", "QLinearConv", 1, kAnyVersion, "conv int8", &match_conv_integer, &create_conv_integer},
     {"tenon", "Attention", 1, kAnyVersion, "attention", &match_attention, &create_attention},
     {"", "Attention", 23, kAnyVersion, "attention", &match_attention, &create_attention},
@@ -110,8 +100,6 @@ constexpr KernelEntry kRows[] = {
     {"", "LSTM", 7, kAnyVersion, "recurrent", &match_recurrent, &create_recurrent},
     {"", "GRU", 7, kAnyVersion, "recurrent", &match_recurrent, &create_recurrent},
     {"", "RNN", 7, kAnyVersion, "recurrent", &match_recurrent, &create_recurrent},
-    {"", "Resize", 10, kAnyVersion, "resize", &match_resize_bytes, &create_resize_bytes},
-    {"", "Upsample", 7, kAnyVersion, "resize", &match_resize_bytes, &create_resize_bytes},
     {"", "ReduceSum", 1, kAnyVersion, "reduce", &match_reduce, &create_reduce},
     {"", "ReduceMean", 1, kAnyVersion, "reduce", &match_reduce, &create_reduce},
     {"", "ReduceMax", 1, kAnyVersion, "reduce", &match_reduce, &create_reduce},

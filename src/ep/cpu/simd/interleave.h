@@ -1,5 +1,5 @@
 // Pixels of two, three or four numbers between one row of pixels and a row for each number,
-// matrices of bytes, and patterns. One task of one thread.
+// matrices of bytes, blocks of 8 channels of bytes, and patterns. One task of one thread.
 #pragma once
 
 #include <cstdint>
@@ -29,6 +29,10 @@ struct InterleaveTable {
   // with nothing done, where they are too large for this, or too few.
   bool (*transpose_many)(int64_t element_bytes, const uint8_t* src, uint8_t* dst, int64_t rows, int64_t columns,
                          int64_t count);
+  // y[i * 8 + c] = x[c * plane + i] for c < channels, 1 to 8 of them, and zero for the others; i < pixels.
+  void (*to_blocks8)(const uint8_t* x, int64_t plane, int channels, uint8_t* y, int64_t pixels);
+  // y[c * plane + i] = x[i * 8 + c] for c < channels.
+  void (*from_blocks8)(const uint8_t* x, uint8_t* y, int64_t plane, int channels, int64_t pixels);
   // y[i] = x[i % bytes], i < count * bytes; 16 bytes at least.
   void (*repeat)(const uint8_t* x, int64_t bytes, uint8_t* y, int64_t count);
   // y[i] = pattern[i % 16], i < n.

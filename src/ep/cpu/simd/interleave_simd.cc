@@ -96,6 +96,62 @@ void transpose8(const uint8_t* src, int64_t src_stride, uint8_t* dst, int64_t ds
                    [&](const uint8_t* from, uint8_t* to) { transpose_bytes<16>(from, src_stride, to, dst_stride); });
 }
 
+// One round of transpose_bytes() for eight vectors.
+template <typename D>
+TENON_INLINE void rotate_bytes(D d, hn::Vec<D> (&v)[8]) {
+  hn::Vec<D> to[8];
+  TENON_UNROLL
+  for (int i = 0; i < 4; ++i) {
+    to[2 * i] = hn::InterleaveLower(d, v[i], v[i + 4]);
+    to[2 * i + 1] = hn::InterleaveUpper(d, v[i], v[i + 4]);
+  }
+  TENON_UNROLL
+  for (int i = 0; i < 8; ++i) v[i] = to[i];
+}
+
+// Vectors of 16 pixels: those of 32 would be stored in parts, and are no faster.
+using PixelTag = hn::FixedTag<uint8_t, 16>;
+
+// Calls tile(first pixel) for 16 pixels each, the last of which overlap others. False for fewer pixels.
+template <typename Tile>
+TENON_INLINE bool each_tile(int64_t pixels, const Tile& tile) {
+  if (pixels < 16) return false;
+  for (int64_t i = 0; i < pixels; i += 16) tile(i + 16 <= pixels ? i : pixels - 16);
+  return true;
+}
+
+void to_blocks8(const uint8_t* x, int64_t plane, int channels, uint8_t* y, int64_t pixels) {
+  const bool done = each_tile(pixels, [&](int64_t first) {
+    const PixelTag d;
+    hn::Vec<PixelTag> v[8];
+    TENON_UNROLL
+    for (int c = 0; c < 8; ++c) v[c] = c < channels ? hn::LoadU(d, x + c * plane + first) : hn::Zero(d);
+    rotate_bytes(d, v);
+    rotate_bytes(d, v);
+    rotate_bytes(d, v);
+    TENON_UNROLL
+    for (int i = 0; i < 8; ++i) hn::StoreU(v[i], d, y + first * 8 + i * 16);
+  });
+  if (done) return;
+  for (int64_t i = 0; channels < 8 && i < pixels * 8; ++i) y[i] = 0;
+  transpose8(x, plane, y, 8, channels, pixels);
+}
+
+void from_blocks8(const uint8_t* x, uint8_t* y, int64_t plane, int channels, int64_t pixels) {
+  const bool done = each_tile(pixels, [&](int64_t first) {
+    const PixelTag d;
+    hn::Vec<PixelTag> v[8];
+    TENON_UNROLL
+    for (int i = 0; i < 8; ++i) v[i] = hn::LoadU(d, x + first * 8 + i * 16);
+    TENON_UNROLL
+    for (int round = 0; round < 4; ++round) rotate_bytes(d, v);
+    TENON_UNROLL
+    for (int c = 0; c < 8; ++c)
+      if (c < channels) hn::StoreU(v[c], d, y + c * plane + first);
+  });
+  if (!done) transpose8(x, 8, y, plane, pixels, channels);
+}
+
 // Small matrices one behind the other, as units of 65 to 128 bytes: two vectors, the second of which ends with the unit
 // and may overlap the first one, are read, and what lies in both is written from the two.
 #ifdef __AVX512BW__
@@ -318,6 +374,8 @@ const InterleaveTable interleave_table = {TENON_PIXELS(uint8_t),
                                           TENON_PIXELS(uint32_t),
                                           &transpose8,
                                           &transpose_many,
+                                          &to_blocks8,
+                                          &from_blocks8,
                                           &repeat,
                                           &fill};
 

@@ -54,6 +54,25 @@ TEST_P(Interleave, BytesAreTransposed) {
   }
 }
 
+TEST_P(Interleave, ChannelsOfBytesGoToBlocksAndBack) {
+  const InterleaveTable& table = interleave_table_of(GetParam());
+  for (int channels = 1; channels <= 8; ++channels) {
+    for (int64_t pixels : {1, 2, 7, 8, 15, 16, 17, 31, 32, 33, 49, 64, 100}) {
+      const int64_t plane = pixels + 3;
+      std::vector<uint8_t> x(channels * plane), blocks(pixels * 8 + 1, 9), back(channels * plane, 9);
+      for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<uint8_t>(i * 37 + i / 256 + 1);
+      table.to_blocks8(x.data(), plane, channels, blocks.data(), pixels);
+      for (int64_t i = 0; i < pixels * 8; ++i)
+        ASSERT_EQ(blocks[i], i % 8 < channels ? x[i % 8 * plane + i / 8] : 0) << pixels << " " << channels;
+      ASSERT_EQ(blocks.back(), 9);
+      table.from_blocks8(blocks.data(), back.data(), plane, channels, pixels);
+      for (int64_t c = 0; c < channels; ++c)
+        for (int64_t i = 0; i < plane; ++i)
+          ASSERT_EQ(back[c * plane + i], i < pixels ? x[c * plane + i] : 9) << pixels << " " << channels;
+    }
+  }
+}
+
 TEST_P(Interleave, ManySmallMatricesAreTransposed) {
   const auto transpose_many = interleave_table_of(GetParam()).transpose_many;
   for (int64_t bytes : {1, 2, 4, 8})

@@ -1,8 +1,10 @@
 // One axis after the other, the first one first: the taps of an axis are folded into slices that lie side by side, and
 // those of the last axis into the outputs, from rows with padding on both sides. Blocks of outputs along the first axis
-// keep what lies between in the L1 cache.
+// keep what lies between in the L1 cache. On the blocked layout, of bytes, a row holds the 8 channels of a block beside
+// each other: it is a row with 8 times as many elements, whose taps are 8 times as far apart.
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <limits>
 #include <optional>
 #include <type_traits>
@@ -26,7 +28,7 @@ constexpr int64_t kTaps = 16384;         // of a chunk
 constexpr int64_t kBlock = 4096;         // elements between two axes, where one slice of outputs needs no more
 constexpr int64_t kPiece = 1024;         // outputs of an only axis
 constexpr int64_t kWidestWindow = 1024;  // along the last axis
-constexpr int kPlaces = 5;               // of scratch memory
+constexpr int kPlaces = 6;               // of scratch memory
 constexpr int64_t kLineBytes = 64;
 
 // X and Y of QLinearAveragePool.
@@ -34,13 +36,28 @@ struct ByteOperands {
   ref::ByteTensor x, y;
 };
 
+// The pool over planes of blocks, all of whose pixels along a row are outputs: see PlainPool::pick_.
+PoolDesc of_blocks(PoolDesc pool) {
+  pool.channels = (pool.channels + 7) / 8;
+  std::vector<WindowAxis>& axes = pool.window.axes;
+  WindowAxis& row = axes.back();
+  for (int64_t* elements : {&row.in, &row.out, &row.dilation, &row.pad_begin, &row.pad_end}) *elements *= 8;
+  row.stride = 1;
+  if (axes.size() == 1) axes.insert(axes.begin(), WindowAxis{});
+  return pool;
+}
+
 class PlainPool final : public Kernel {
  public:
-  PlainPool(PoolDesc pool, DataType type, std::optional<ByteOperands> bytes, int slots)
-      : pool_(std::move(pool)),
+  PlainPool(PoolDesc pool, const TensorSpec& x, std::optional<ByteOperands> bytes, int slots)
+      : pixels_(pool.window.axes.back()),
+        channels_(x.layout == Layout::kPlain ? 1 : 8),
+        pool_(channels_ == 1 ? std::move(pool) : of_blocks(std::move(pool))),
         axes_(pool_.window.axes),
         row_(axes_.back()),
-        type_(type),
+        pick_(channels_ == 1 ? 1 : pixels_.stride),
+        dense_(pick_ == 1 ? row_.out : ((pixels_.out - 1) * pick_ + 1) * channels_),
+        type_(x.type),
         bytes_(bytes),
         inside_(insides_of(pool_.window)),
         slots_(slots) {
@@ -55,11 +72,12 @@ class PlainPool final : public Kernel {
       // Rows that are folded into others begin with a cache line: vectors across two of them take twice as long.
       const int64_t line = kLineBytes / static_cast<int64_t>(element_bytes());
       lead_ = round_up(row_.pad_begin, line) - row_.pad_begin;
-      pitch_ = std::max(row_.pad_begin + row_.in, (row_.out - 1) * row_.stride + row_.reach()) + 1;
+      pitch_ = std::max(row_.pad_begin + row_.in, (dense_ - 1) * row_.stride + row_.reach()) + 1;
       pitch_ = round_up(lead_ + pitch_, line);
-      neighbours_ = outer_ == 1 && element_bytes() == sizeof(float) && axes_[0].dilation == 1 &&
-                    ((axes_[0].stride == 1 && row_.stride == 1) || takes_strided_rows(pool_.window, maximum()));
-      while (block_ < axes_[0].out && set_sizes(block_ + 1) <= kBlock) ++block_;
+      neighbours_ = outer_ == 1 && element_bytes() == sizeof(float) && axes_[0].dilation == 1 && pick_ == 1 &&
+                    ((axes_[0].stride == 1 && row_.stride == 1) ||
+                     (channels_ == 1 && takes_strided_rows(pool_.window, maximum())));
+      while (block_ < axes_[0].out && set_sizes(block_ + 1) <= kBlock * (channels_ == 1 ? 1 : 2)) ++block_;
       set_sizes(block_);
       if (neighbours_ && block_ == axes_[0].out) planes_ = std::max<int64_t>(1, kBlock / pool_.window.in_count());
       sizes_[3] += kPoolSlack;
@@ -113,22 +131,22 @@ class PlainPool final : public Kernel {
   size_t element_bytes() const { return converts() || type_ == DataType::kFloat ? sizeof(float) : 1; }
 
   void make_divisors() {
-    const auto divisor = [this](size_t d, int64_t out) {
-      return static_cast<float>(pool_.count_include_pad ? axes_[d].padded_taps(out) : inside_[d][out].count());
+    const auto divisor = [this](const WindowAxis& axis, int64_t out) {
+      return static_cast<float>(pool_.count_include_pad ? axis.padded_taps(out) : Inside(axis, out).count());
     };
-    for (int64_t out = 0; out < row_.out; ++out) divisors_.push_back(divisor(outer_, out));
+    for (int64_t out = 0; out < row_.out; ++out) divisors_.push_back(divisor(pixels_, out / channels_));
     row_divisors_ = {1};
     for (int64_t d = 0; d < outer_; ++d) {
       std::vector<float> products;
       for (float before : row_divisors_)
-        for (int64_t out = 0; out < axes_[d].out; ++out) products.push_back(before * divisor(d, out));
+        for (int64_t out = 0; out < axes_[d].out; ++out) products.push_back(before * divisor(axes_[d], out));
       row_divisors_ = std::move(products);
     }
     divisors_.resize(divisors_.size() + kPoolSlack, 1.0f);
   }
 
   // What `outs` outputs along the first axis need: converted elements of the image, two places for the slices between
-  // axes in turn, rows with their padding, and outputs to convert. The largest of them.
+  // axes in turn, rows with their padding, outputs to convert, and rows to pick from. The largest of them.
   int64_t set_sizes(int64_t outs) {
     int64_t slice = row_.in;
     for (int64_t d = 1; d < outer_; ++d) slice *= axes_[d].in;
@@ -142,6 +160,7 @@ class PlainPool final : public Kernel {
       size = std::max(size, rows * (d + 1 == outer_ ? pitch_ : slice));
     }
     if (converts()) sizes_[4] = rows * row_.out;
+    if (pick_ > 1) sizes_[5] = rows * dense_;
     return *std::max_element(std::begin(sizes_), std::end(sizes_));
   }
 
@@ -213,16 +232,24 @@ class PlainPool final : public Kernel {
     }
     const int64_t rows_before = rows / (last - first) * (plane * axes_[0].out + first), out = rows_before * row_.out;
     T* const y = open(context, out, places[4]);
+    T* const dense = pick_ == 1 ? y : places[5];
     fold({.x = from - row_.pad_begin,
           .x_pitch = pitch_,
           .shift = row_.dilation,
           .count = row_.kernel,
           .stride = row_.stride,
-          .y = y,
-          .y_pitch = row_.out,
-          .n = row_.out,
+          .y = dense,
+          .y_pitch = dense_,
+          .n = dense_,
           .rows = rows});
+    if (pick_ > 1) pick(dense, rows, y);
     close(context, out, rows, rows_before % std::max<int64_t>(1, std::ssize(row_divisors_)), 0, row_.out, y, steps);
+  }
+
+  template <typename T>
+  void pick(const T* dense, int64_t rows, T* y) const {
+    for (int64_t r = 0; r < rows; ++r, dense += dense_)
+      for (int64_t i = 0; i < pixels_.out; ++i, y += 8) std::memcpy(y, dense + i * pick_ * 8, 8 * sizeof(T));
   }
 
   // The same of two axes at once, or false.
@@ -341,9 +368,14 @@ class PlainPool final : public Kernel {
     end_floats(type_, context.outputs[0], at, n, y);
   }
 
+  const WindowAxis pixels_;  // the last axis of the maps
+  const int64_t channels_;   // of a pixel: 8 on the blocked layout
   const PoolDesc pool_;
   const std::vector<WindowAxis>& axes_;
-  const WindowAxis& row_;  // the last axis
+  const WindowAxis& row_;  // the last axis, in elements
+  // Blocks whose stride is not 1: the windows of every pixel are folded, `dense_` elements a row, and each pick_th is
+  // an output.
+  const int64_t pick_, dense_;
   const DataType type_;
   const std::optional<ByteOperands> bytes_;
   const std::vector<std::vector<Inside>> inside_;  // of each output along each axis
@@ -383,11 +415,10 @@ Status match_windows(const PoolDesc& pool, const Shape& y) {
 
 Status match_plain_pool(const KernelNode& node) {
   const TensorSpec &x = input_spec(node, 0), &y = output_spec(node, 0);
-  TENON_UNSUPPORTED_IF(x.layout != Layout::kPlain || y.layout != Layout::kPlain || x.dynamic || y.dynamic,
-                       "A tensor is not plain, or its size is not known beforehand.");
-  const bool bytes = x.type == DataType::kUint8 || x.type == DataType::kInt8;
-  TENON_UNSUPPORTED_IF(!is_any_float(x.type) && !(bytes && node.node->op_type == "MaxPool"),
-                       "{} of {} has no fast kernel.", node.node->op_type, data_type_name(x.type));
+  TENON_TRY(expect_one_layout(node));
+  const bool bytes = is_byte_type(x.type) && node.node->op_type == "MaxPool";
+  TENON_UNSUPPORTED_IF(!bytes && (!is_any_float(x.type) || x.layout != Layout::kPlain), "{} of {} has no fast kernel.",
+                       node.node->op_type, data_type_name(x.type));
   TENON_UNSUPPORTED_IF(output_spec(node, 1).present(), "The output of indices is not served.");
   TENON_TRY_ASSIGN(const PoolDesc pool, read_pool(*node.node, x.shape));
   TENON_INVALID_IF(!(pool.output() == y.shape) || y.type != x.type, "The output is {}{}, not {}{}.",
@@ -398,14 +429,17 @@ Status match_plain_pool(const KernelNode& node) {
 Result<std::unique_ptr<Kernel>> create_plain_pool(const KernelNode& node) {
   TENON_TRY_ASSIGN(PoolDesc pool, read_pool(*node.node, node.inputs[0].shape));
   return std::unique_ptr<Kernel>(
-      std::make_unique<PlainPool>(std::move(pool), node.inputs[0].type, std::nullopt, scratch_slots(node)));
+      std::make_unique<PlainPool>(std::move(pool), node.inputs[0], std::nullopt, scratch_slots(node)));
+}
+
+Status match_byte_max_pool(const KernelNode& node) {
+  TENON_UNSUPPORTED_IF(!is_byte_type(input_spec(node, 0).type), "The operand is {}.",
+                       data_type_name(input_spec(node, 0).type));
+  return match_plain_pool(node);
 }
 
 Status match_byte_pool(const KernelNode& node) {
-  for (std::span<const TensorSpec> specs : {node.inputs, node.outputs})
-    for (const TensorSpec& spec : specs)
-      TENON_UNSUPPORTED_IF(spec.present() && (spec.layout != Layout::kPlain || spec.dynamic),
-                           "A tensor is not plain, or its size is not known beforehand.");
+  TENON_TRY(expect_one_layout(node));
   TENON_TRY_ASSIGN(const QuantizedPoolDesc desc, read_quantized_pool(*node.node, input_spec(node, 0).shape));
   TENON_UNSUPPORTED_IF(desc.channels_last, "The channels are the last axis.");
   TENON_INVALID_IF(desc.output != output_spec(node, 0).shape, "The output has shape {} instead of {}.",
@@ -426,7 +460,7 @@ Result<std::unique_ptr<Kernel>> create_byte_pool(const KernelNode& node) {
   TENON_TRY_ASSIGN(bytes.x, ref::byte_tensor(node, form.x[0], node.inputs[0].type));
   TENON_TRY_ASSIGN(bytes.y, ref::byte_tensor(node, form.y, node.outputs[0].type));
   return std::unique_ptr<Kernel>(
-      std::make_unique<PlainPool>(std::move(desc.pool), node.inputs[0].type, bytes, scratch_slots(node)));
+      std::make_unique<PlainPool>(std::move(desc.pool), node.inputs[0], bytes, scratch_slots(node)));
 }
 
 }  // namespace tenon::cpu::nn

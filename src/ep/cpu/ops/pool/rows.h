@@ -1,4 +1,4 @@
-// MaxPool and AveragePool on the plain layout, by rows of the last axis.
+// MaxPool and AveragePool on the plain layout, and of bytes on the blocked one, by rows of the last axis.
 #pragma once
 
 #include "ep/api/kernel.h"
@@ -8,6 +8,8 @@ namespace tenon::cpu::nn {
 
 Status match_plain_pool(const KernelNode& node);
 Result<std::unique_ptr<Kernel>> create_plain_pool(const KernelNode& node);
+// Of bytes alone.
+Status match_byte_max_pool(const KernelNode& node);
 // Whether it takes windows of any stride at once, because rows of the image fit into a register.
 bool takes_strided_rows(const Window& window, bool maximum);
 // Of small maps, several of them side by side.

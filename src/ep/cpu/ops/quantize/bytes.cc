@@ -3,7 +3,10 @@
 
 #include <cstring>
 
+#include "ep/cpu/ops/blocked_rows.h"
 #include "ep/cpu/ops/elementwise/broadcast.h"
+#include "ep/cpu/ops/kernel_support.h"
+#include "ep/cpu/ops/quantize/byte_rows.h"
 #include "ep/cpu/simd/integers.h"
 #include "ep/cpu/simd/quantize.h"
 #include "ops/attributes.h"
@@ -79,7 +82,8 @@ Result<RefImpl> make_table(RefNode& node) {
   const float alpha = node.node->op_type == "QLinearLeakyRelu" ? Attributes(*node.node).number("alpha") : 0;
   RefImpl impl;
   impl.elementwise = true;
-  impl.run = [operands, alpha, count = node.inputs[0].shape.element_count()](KernelContext& context) -> Status {
+  impl.name = "lookup int8";
+  impl.run = [operands, alpha, count = stored_count(node.inputs[0])](KernelContext& context) -> Status {
     const Table table = table_of(operands.x[0], operands.y, context, [&](float x) { return function(x, alpha); });
     const auto* x = context.input<uint8_t>(0);
     auto* y = context.output<uint8_t>(0);
@@ -203,9 +207,16 @@ Result<RefImpl> make_concat(RefNode& node) {
   TENON_TRY_ASSIGN(const Operands operands, read_operands(node));
   std::vector<Shape> shapes;
   for (const ByteTensor& x : operands.x) shapes.push_back(node.inputs[x.inputs.data].shape);
-  TENON_TRY_ASSIGN(const ConcatDesc desc, read_concat(*node.node, shapes));
+  TENON_TRY_ASSIGN(ConcatDesc desc, read_concat(*node.node, shapes));
   TENON_TRY(require_output(node, 0, desc.output));
+  if (output_spec(node, 0).layout == Layout::kBlocked8) {
+    // Along the channels, whose blocks are whole but for the last one.
+    desc.span.inner *= 8;
+    for (int64_t& length : desc.lengths) length = (length + 7) / 8;
+    desc.span.length = (desc.span.length + 7) / 8;
+  }
   RefImpl impl;
+  impl.name = "concat int8";
   impl.run = [operands, desc](KernelContext& context) -> Status {
     int64_t offset = 0;
     const int64_t row = desc.span.length * desc.span.inner;
@@ -252,3 +263,31 @@ constexpr KernelEntry kRows[] = {
 std::span<const KernelEntry> ref_bytes_rows() { return kRows; }
 
 }  // namespace tenon::cpu::ref
+
+namespace tenon::cpu::nn {
+
+Status match_byte_table(const KernelNode& node) {
+  TENON_TRY(expect_one_layout(node));
+  TENON_UNSUPPORTED_IF(!is_byte_type(node.inputs[0].type), "The operand is {}.", data_type_name(node.inputs[0].type));
+  return {};
+}
+
+Result<std::unique_ptr<Kernel>> create_byte_table(const KernelNode& node) {
+  return ref::wrap(node, node.node->op_type == "QLinearSigmoid" ? &ref::make_table<&ref::sigmoid>
+                                                                : &ref::make_table<&ref::leaky_relu>);
+}
+
+Status match_byte_concat(const KernelNode& node) {
+  TENON_TRY(expect_known(node));
+  TENON_TRY_ASSIGN(const QuantizedForm form, read_quantized_form(*node.node));
+  std::vector<TensorSpec> parts;
+  for (const ByteInputs& x : form.x) parts.push_back(ref::input_spec(node, x.data));
+  const TensorSpec& whole = ref::output_spec(node, 0);
+  return match_parts(read_concat_axis(*node.node, whole.shape.rank()), parts, whole);
+}
+
+Result<std::unique_ptr<Kernel>> create_byte_concat(const KernelNode& node) {
+  return ref::wrap(node, &ref::make_concat);
+}
+
+}  // namespace tenon::cpu::nn

@@ -1,5 +1,9 @@
 // QLinearSoftmax, QLinearReduceMean, QLinearAveragePool, QLinearGlobalAveragePool, and ReduceSumInteger: results that
 // depend on a group of elements.
+#include <cstring>
+
+#include "ep/cpu/ops/kernel_support.h"
+#include "ep/cpu/ops/quantize/byte_rows.h"
 #include "ep/cpu/ops/quantize/bytes.h"
 #include "ep/cpu/ops/reference_window.h"
 #include "ops/attributes.h"
@@ -140,6 +144,7 @@ Result<RefImpl> make_pool(RefNode& node) {
   TENON_TRY_ASSIGN(const QuantizedPoolDesc desc, read_quantized_pool(*node.node, node.inputs[0].shape));
   TENON_TRY(require_output(node, 0, desc.output));
   RefImpl impl;
+  if (desc.pool.global && !desc.channels_last) impl.name = "global_average_pool int8";
   impl.run = [operands, desc](KernelContext& context) -> Status {
     const PoolDesc& pool = desc.pool;
     const Window& window = pool.window;
@@ -185,6 +190,54 @@ Result<RefImpl> make_pool(RefNode& node) {
   return impl;
 }
 
+// The sums of 8 channels beside each other, of x ^ flip. The bytes of 8 channels are added as two times four numbers of
+// 16 bits.
+void sum_blocks(const uint8_t* x, uint8_t flip, int64_t pixels, int64_t* sums) {
+  constexpr uint64_t kEven = 0x00ff00ff00ff00ff;
+  constexpr int64_t kMost = 256;  // pixels whose sums have 16 bits
+  std::fill_n(sums, 8, int64_t{0});
+  for (int64_t first = 0; first < pixels; first += kMost) {
+    uint64_t even = 0, odd = 0;
+    for (int64_t i = first; i < std::min(first + kMost, pixels); ++i) {
+      uint64_t block;
+      std::memcpy(&block, x + i * 8, 8);
+      block ^= 0x0101010101010101 * flip;
+      even += block & kEven;
+      odd += (block >> 8) & kEven;
+    }
+    for (int c = 0; c < 8; ++c) sums[c] += static_cast<int64_t>(((c % 2 == 0 ? even : odd) >> (c / 2 * 16)) & 0xffff);
+  }
+}
+
+// The mean of the maps of blocks.
+Result<RefImpl> make_blocked_global_pool(RefNode& node) {
+  TENON_TRY_ASSIGN(const Operands operands, read_operands(node));
+  TENON_TRY_ASSIGN(const QuantizedPoolDesc desc, read_quantized_pool(*node.node, node.inputs[0].shape));
+  TENON_TRY(require_output(node, 0, desc.output));
+  RefImpl impl;
+  impl.name = "global_average_pool int8";
+  impl.run = [operands, pixels = desc.pool.window.in_count(),
+              planes = stored_count(node.outputs[0]) / 8](KernelContext& context) -> Status {
+    const ByteStore store(operands.y, context);
+    const ByteStep step = operands.x.step(context);
+    context.pool->parallel_for(planes, grain_of(pixels / 4), [&](int64_t begin, int64_t end) {
+      int64_t sums[8];
+      for (int64_t plane = begin; plane < end; ++plane) {
+        sum_blocks(context.input<uint8_t>(0) + plane * pixels * 8, step.flip, pixels, sums);
+        for (int c = 0; c < 8; ++c) {
+          // As in make_pool(): the sum of the numbers as they are.
+          const double mean = static_cast<double>(sums[c] - step.flip * pixels) / static_cast<double>(pixels);
+          const double above = mean - static_cast<double>(operands.x.zero_point(context));
+          context.output<uint8_t>(0)[plane * 8 + c] =
+              store(static_cast<float>(above * static_cast<double>(step.scale)));
+        }
+      }
+    });
+    return {};
+  };
+  return impl;
+}
+
 constexpr TypeSet kBytes = type_set(TypeList<int8_t, uint8_t>());
 constexpr std::string_view kDomain = "com.microsoft";
 
@@ -201,3 +254,21 @@ constexpr KernelEntry kRows[] = {
 std::span<const KernelEntry> ref_byte_group_rows() { return kRows; }
 
 }  // namespace tenon::cpu::ref
+
+namespace tenon::cpu::nn {
+
+Status match_byte_global_pool(const KernelNode& node) {
+  TENON_TRY(expect_one_layout(node));
+  TENON_TRY(expect_layout(node.inputs[0], Layout::kBlocked8, "The input"));
+  TENON_UNSUPPORTED_IF(!is_byte_type(node.inputs[0].type), "The operand is {}.", data_type_name(node.inputs[0].type));
+  TENON_TRY_ASSIGN(const QuantizedPoolDesc desc, read_quantized_pool(*node.node, node.inputs[0].shape));
+  TENON_UNSUPPORTED_IF(desc.channels_last || desc.pool.window.in_count() <= 0,
+                       "The channels are the last axis, or the maps are empty.");
+  return {};
+}
+
+Result<std::unique_ptr<Kernel>> create_byte_global_pool(const KernelNode& node) {
+  return ref::wrap(node, &ref::make_blocked_global_pool);
+}
+
+}  // namespace tenon::cpu::nn

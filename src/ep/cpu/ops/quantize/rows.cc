@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ep/cpu/ops/kernel_support.h"
 #include "ep/cpu/ops/quantize/step.h"
 #include "ep/cpu/ops/vector_kernel.h"
 #include "ep/cpu/simd/elementwise.h"
@@ -20,21 +21,11 @@ constexpr int64_t kGrain = 16384;
 // Runs of one scale that are shorter than this are worked on together.
 constexpr int64_t kLeastRun = 16;
 
-Status match_known(const KernelNode& node) {
-  for (std::span<const TensorSpec> specs : {node.inputs, node.outputs}) {
-    for (const TensorSpec& spec : specs) {
-      TENON_UNSUPPORTED_IF(spec.present() && (spec.layout != Layout::kPlain || spec.dynamic),
-                           "A tensor is not plain, or its size is not known beforehand.");
-    }
-  }
-  return {};
-}
-
 // Runs of elements with one scale and zero point.
 class RunKernel final : public Kernel {
  public:
   RunKernel(const KernelNode& node, const QuantizationDesc& desc, bool quantizes)
-      : desc_(desc), quantizes_(quantizes), count_(node.inputs[0].shape.element_count()) {
+      : desc_(desc), quantizes_(quantizes), count_(stored_count(node.inputs[0])) {
     const TensorSpec& bytes = quantizes ? node.outputs[0] : node.inputs[0];
     signed_ = bytes.type == DataType::kInt8;
     run_ = desc.granularity == QuantizationDesc::Granularity::kTensor ? std::max<int64_t>(count_, 1) : desc.inner;
@@ -300,7 +291,7 @@ class LookupBytesKernel final : public Kernel {
 }  // namespace
 
 Status match_quantize(const KernelNode& node) {
-  TENON_TRY(match_known(node));
+  TENON_TRY(expect_one_layout(node));
   const bool quantizes = node.node->op_type == "QuantizeLinear";
   const TensorSpec& bytes = quantizes ? output_spec(node, 0) : input_spec(node, 0);
   const TensorSpec& floats = quantizes ? input_spec(node, 0) : output_spec(node, 0);
@@ -318,6 +309,12 @@ Status match_quantize(const KernelNode& node) {
   TENON_TRY_ASSIGN(const QuantizationDesc desc,
                    read_quantization(*node.node, node.inputs[0].shape, node.inputs[1].shape));
   const bool whole = desc.granularity == QuantizationDesc::Granularity::kTensor;
+  if (node.inputs[0].layout == Layout::kBlocked8) {
+    TENON_UNSUPPORTED_IF(!whole, "Blocks have several scales.");
+    // Channels of float32 that only fill up the last block have to be zero.
+    TENON_UNSUPPORTED_IF(!quantizes && floats.shape[1] % 8 != 0, "{} channels are no whole blocks of 8.",
+                         floats.shape[1]);
+  }
   TENON_UNSUPPORTED_IF(!whole && desc.granularity != QuantizationDesc::Granularity::kAxis,
                        "Blocks of {} elements along the axis have a scale.", desc.block_size);
   const bool short_runs = is_byte(bytes) || (bytes.type == DataType::kInt32 && !zero.present());
@@ -329,16 +326,16 @@ Status match_quantize(const KernelNode& node) {
 Result<std::unique_ptr<Kernel>> create_quantize(const KernelNode& node) { return create_runs(node, true); }
 Result<std::unique_ptr<Kernel>> create_dequantize(const KernelNode& node) { return create_runs(node, false); }
 
-Status match_dynamic_quantize(const KernelNode& node) { return match_known(node); }
+Status match_dynamic_quantize(const KernelNode& node) { return expect_one_layout(node); }
 
 Result<std::unique_ptr<Kernel>> create_dynamic_quantize(const KernelNode& node) {
   TENON_INVALID_IF(input_spec(node, 0).type != DataType::kFloat, "DynamicQuantizeLinear reads {}, not float32.",
                    data_type_name(input_spec(node, 0).type));
-  return std::unique_ptr<Kernel>(std::make_unique<DynamicQuantizeKernel>(node.inputs[0].shape.element_count()));
+  return std::unique_ptr<Kernel>(std::make_unique<DynamicQuantizeKernel>(stored_count(node.inputs[0])));
 }
 
 Status match_lookup_bytes(const KernelNode& node) {
-  TENON_TRY(match_known(node));
+  TENON_TRY(expect_one_layout(node));
   TENON_UNSUPPORTED_IF(!is_byte(input_spec(node, 0)) || !is_byte(output_spec(node, 0)), "LookupBytes maps {} to {}.",
                        data_type_name(input_spec(node, 0).type), data_type_name(output_spec(node, 0).type));
   return {};
@@ -347,7 +344,7 @@ Status match_lookup_bytes(const KernelNode& node) {
 Result<std::unique_ptr<Kernel>> create_lookup_bytes(const KernelNode& node) {
   TENON_INVALID_IF(input_spec(node, 1).shape != Shape{256}, "The table of LookupBytes has shape {} instead of [256].",
                    input_spec(node, 1).shape.to_string());
-  return std::unique_ptr<Kernel>(std::make_unique<LookupBytesKernel>(node.inputs[0].shape.element_count()));
+  return std::unique_ptr<Kernel>(std::make_unique<LookupBytesKernel>(stored_count(node.inputs[0])));
 }
 
 }  // namespace tenon::cpu::nn

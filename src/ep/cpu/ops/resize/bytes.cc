@@ -66,10 +66,7 @@ class ResizeBytes final : public Kernel {
 
 Status match_resize_bytes(const KernelNode& node) {
   const DataType type = node.inputs[0].type;
-  TENON_UNSUPPORTED_IF(type != DataType::kUint8 && type != DataType::kInt8, "Only bytes are served, not {}.",
-                       data_type_name(type));
-  TENON_TRY(expect_layout(node.inputs[0], Layout::kPlain, "The input"));
-  TENON_TRY(expect_layout(node.outputs[0], Layout::kPlain, "The output"));
+  TENON_UNSUPPORTED_IF(!is_byte_type(type), "Only bytes are served, not {}.", data_type_name(type));
   TENON_TRY_ASSIGN(const ResizeSettings settings, read_resize_settings(*node.node));
   TENON_UNSUPPORTED_IF(settings.mode != ResizeSettings::Mode::kLinear || settings.antialias,
                        "The mode is not linear without antialiasing.");

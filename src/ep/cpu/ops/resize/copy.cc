@@ -119,7 +119,7 @@ Status match_resize_copy(const KernelNode& node) {
   const TensorSpec& x = node.inputs[0];
   TENON_UNSUPPORTED_IF(data_type_size(x.type) == 0, "Elements of {} are no whole bytes.", data_type_name(x.type));
   TENON_UNSUPPORTED_IF(x.layout != node.outputs[0].layout, "Input and output have different layouts.");
-  TENON_UNSUPPORTED_IF(x.layout != Layout::kPlain && x.type != DataType::kFloat, "Blocks are float32.");
+  if (x.layout != Layout::kPlain) TENON_TRY(expect_blocked_type(x));
   TENON_TRY_ASSIGN(const ResizeSettings settings, read_resize_settings(*node.node));
   TENON_UNSUPPORTED_IF(settings.mode != ResizeSettings::Mode::kNearest, "The mode is not nearest.");
   // Layouts are chosen by this answer, so that it has to be the last word.
