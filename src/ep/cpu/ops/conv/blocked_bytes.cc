@@ -129,11 +129,16 @@ Status BlockedBytesConv::pack(const KernelNode& node) {
       const int64_t group = panel / panels(), first = panel % panels() * kInt8Panel;
       const int64_t count = std::min(kInt8Panel, outputs - first);
       std::vector<uint8_t> rows(static_cast<size_t>(count * depth), is_signed ? 0 : 128);
-      for (int64_t o = 0; o < count; ++o)
-        for (int64_t c = 0; c < channels; ++c)
-          for (int64_t t = 0; t < taps; ++t)
-            rows[o * depth + (c / unit_ * taps + t) * unit_ + c % unit_] =
-                w[((group * outputs + first + o) * channels + c) * taps + t];
+      for (int64_t o = 0; o < count; ++o) {
+        const uint8_t* const from = w + (group * outputs + first + o) * channels * taps;
+        uint8_t* to = rows.data() + o * depth;
+        if (taps == 1) std::memcpy(to, from, static_cast<size_t>(channels));
+        for (int64_t c = 0; c < channels && taps > 1; c += unit_) {
+          const int64_t own = std::min<int64_t>(unit_, channels - c);
+          for (int64_t t = 0; t < taps; ++t, to += unit_)
+            for (int64_t i = 0; i < own; ++i) to[i] = from[(c + i) * taps + t];
+        }
+      }
       int8_table().pack(rows.data(), is_signed, 1, depth, depth, count, 0, 1, packed + panel * panel_bytes(),
                         sums + panel * kInt8Panel);
     };
