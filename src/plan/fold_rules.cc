@@ -10,6 +10,7 @@
 
 #include "base/checked.h"
 #include "ops/concat.h"
+#include "ops/gather.h"
 #include "ops/generate.h"
 #include "ops/pad.h"
 #include "ops/reshape.h"
@@ -86,6 +87,23 @@ bool keeps_order(const Graph& graph, const Node& node) {
   const Value& x = graph.value(node.inputs[0]);
   const std::optional<std::vector<int64_t>> perm = permutation(node, x);
   return perm && x.fully_known() && moves_only_ones(*perm, x.shape());
+}
+
+// Rows 0, 1, ... of a dimension, all of them, are the elements as they lie: often the only row of a dimension of 1.
+bool gathers_in_order(const Graph& graph, const Node& node) {
+  if (node.op_type != "Gather") return false;
+  const Value& x = graph.value(node.inputs[0]);
+  const ConstantRef& indices = graph.value(node.inputs[1]).constant;
+  if (!x.fully_known() || !indices) return false;
+  const Result<GatherDesc> desc = read_gather(node, x.shape(), indices->shape);
+  if (!desc.ok() || desc->count != desc->span.length) return false;
+  const auto in_order = [&](const auto& rows) {
+    for (int64_t i = 0; i < desc->count; ++i)
+      if (rows[static_cast<size_t>(i)] != i && rows[static_cast<size_t>(i)] != i - desc->count) return false;
+    return true;
+  };
+  if (indices->type == DataType::kInt64) return in_order(indices->as<int64_t>());
+  return indices->type == DataType::kInt32 && in_order(indices->as<int32_t>());
 }
 
 // Parts that a Split made, all of them in order along the Concat's dimension, are the Split's input.
@@ -251,7 +269,8 @@ void simplify(Graph& graph, Node& node, const FindProducer& producer) {
       }
     }
     if (known && keeps_order(graph, node)) make_reshape(graph, node);
-  } else if (known && (is_one_of(op, {"Squeeze", "Unsqueeze", "Flatten"}) || reduces_only_ones(graph, node))) {
+  } else if (known && (is_one_of(op, {"Squeeze", "Unsqueeze", "Flatten"}) || reduces_only_ones(graph, node) ||
+                       gathers_in_order(graph, node))) {
     make_reshape(graph, node);
   }
   if (node.op_type != "Reshape" || !known) return;

@@ -18,8 +18,8 @@ ConstantRef sliced_constant(const Graph& graph, const Node& node);
 ValueId unchanged_input(const Graph& graph, const Node& node);
 
 // Rewrites the (inferred) node into a simpler one with the same outputs: Squeeze, Unsqueeze and Flatten of known shapes
-// become Reshape, a Reshape of a Reshape reads the first one's input, Transposes of Transposes join, a Concat
-// of all parts of a Split reads what was split.
+// become Reshape, and so does a Gather of all rows in order; a Reshape of a Reshape reads the first one's input,
+// Transposes of Transposes join, a Concat of all parts of a Split reads what was split.
 using FindProducer = std::function<const Node*(ValueId)>;
 void simplify(Graph& graph, Node& node, const FindProducer& producer);
 

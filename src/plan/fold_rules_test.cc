@@ -5,6 +5,7 @@
 #include <cstring>
 #include <memory>
 #include <numeric>
+#include <string>
 #include <vector>
 
 namespace tenon {
@@ -80,6 +81,30 @@ TEST(SlicedConstant, WeightsThatLieUnalignedAreNotCopied) {
   EXPECT_EQ(view->data.stored(), file.data() + 1 + 12);
   EXPECT_EQ(view->as<float>()[0], 3.0f);
   EXPECT_EQ(view->as<float>()[20], 23.0f);
+}
+
+// What a Gather of float32 [2, n, 3] along its second dimension is simplified to.
+std::string simplified_gather(int64_t n, const std::vector<int64_t>& indices) {
+  Graph graph;
+  Value x, y;
+  x.type = y.type = DataType::kFloat;
+  x.set_shape({2, n, 3});
+  y.set_shape({2, static_cast<int64_t>(indices.size()), 3});
+  Node node{.op_type = "Gather", .since_version = 13};
+  node.inputs = {graph.add_value(std::move(x)), graph.add_constant("indices", make_int64_constant(indices))};
+  node.outputs = {graph.add_value(std::move(y))};
+  node.set_int("axis", 1);
+  fold_rules::simplify(graph, node, [](ValueId) { return nullptr; });
+  return node.op_type;
+}
+
+TEST(SimplifiedGather, AllRowsInOrderAreTheElementsAsTheyLie) {
+  EXPECT_EQ(simplified_gather(1, {0}), "Reshape");
+  EXPECT_EQ(simplified_gather(1, {-1}), "Reshape");
+  EXPECT_EQ(simplified_gather(3, {0, 1, -1}), "Reshape");
+  EXPECT_EQ(simplified_gather(3, {0, 2, 1}), "Gather");
+  EXPECT_EQ(simplified_gather(3, {0, 1}), "Gather");
+  EXPECT_EQ(simplified_gather(1, {0, 0}), "Gather");
 }
 
 }  // namespace

@@ -29,13 +29,23 @@ void read_index(const void* indices, int64_t first, int64_t n, int64_t* out) {
   for (int64_t i = 0; i < n; ++i) out[i] = static_cast<int64_t>(from[i]);
 }
 
-// Copies n rows of `table`, one after the other, to `to`.
-using CopyRows = void (*)(const std::byte* table, const int64_t* rows, int64_t n, std::byte* to, size_t row_bytes);
+// Copies n rows of each of `tables`, which are `table_bytes` apart, one after the other to `to`.
+struct RowCopy {
+  const std::byte* table;
+  int64_t tables, table_bytes;
+  const int64_t* rows;
+  int64_t n;
+  std::byte* to;
+  size_t row_bytes;
+};
+using CopyRows = void (*)(RowCopy copy);
 
 template <size_t kBytes>
-void copy_rows(const std::byte* table, const int64_t* rows, int64_t n, std::byte* to, size_t row_bytes) {
-  const size_t bytes = kBytes != 0 ? kBytes : row_bytes;
-  for (int64_t i = 0; i < n; ++i) std::memcpy(to + i * bytes, table + rows[i] * bytes, bytes);
+void copy_rows(RowCopy copy) {
+  const size_t bytes = kBytes != 0 ? kBytes : copy.row_bytes;
+  for (int64_t t = 0; t < copy.tables; ++t, copy.table += copy.table_bytes)
+    for (int64_t i = 0; i < copy.n; ++i, copy.to += bytes)
+      std::memcpy(copy.to, copy.table + copy.rows[i] * bytes, bytes);
 }
 
 CopyRows copy_of(int64_t row_bytes) {
@@ -90,36 +100,55 @@ class GatherKernel final : public Kernel {
     const auto* const table = context.input<std::byte>(0);
     const auto* const indices = context.input<void>(1);
     auto* const y = context.output<std::byte>(0);
-    const int64_t rows = default_ ? s_.table - 1 : s_.table;  // the last row of a table with a default is the default
     std::atomic<int64_t> failed{kNoFailure};
     const int64_t grain = std::max<int64_t>(1, kGrainBytes / std::max<int64_t>(8, s_.row_bytes));
+    const int64_t table_bytes = s_.table * s_.row_bytes;
     context.pool->parallel_for(s_.outer * s_.indices, grain, [&](int64_t begin, int64_t end) {
       std::array<int64_t, kPiece> piece;
+      // Few indices are read once.
+      const bool few = s_.indices <= kPiece;
+      if (few && !places(indices, 0, s_.indices, piece.data(), failed)) return;
       while (begin < end) {
         const int64_t outer = begin / s_.indices, first = begin % s_.indices;
-        const int64_t n = std::min({kPiece, s_.indices - first, end - begin});
-        read_(indices, first, n, piece.data());
-        if (default_) {
-          for (int64_t i = 0; i < n; ++i) piece[i] = piece[i] < 0 || piece[i] >= rows ? rows : piece[i];
-        } else if (!integer_table().place(piece.data(), n, rows, 1, 0, piece.data())) {
-          const auto outside = [&](int64_t row) { return row < 0 || row >= rows; };
-          failed.store(first + (std::find_if(piece.begin(), piece.begin() + n, outside) - piece.begin()),
-                       std::memory_order_relaxed);
-          return;
+        int64_t n = std::min(s_.indices - first, end - begin), tables = 1;
+        if (few && first == 0 && n == s_.indices) tables = (end - begin) / n;
+        if (!few) {
+          n = std::min(n, kPiece);
+          if (!places(indices, first, n, piece.data(), failed)) return;
         }
-        copy_(table + outer * s_.table * s_.row_bytes, piece.data(), n, y + begin * s_.row_bytes, s_.row_bytes);
-        begin += n;
+        copy_({.table = table + outer * table_bytes,
+               .tables = tables,
+               .table_bytes = table_bytes,
+               .rows = piece.data() + (few ? first : 0),
+               .n = n,
+               .to = y + begin * s_.row_bytes,
+               .row_bytes = static_cast<size_t>(s_.row_bytes)});
+        begin += n * tables;
       }
     });
     const int64_t at = failed.load(std::memory_order_relaxed);
     if (at == kNoFailure) return {};
     int64_t index = 0;
     read_(indices, at, 1, &index);
-    return out_of_range("Index {} at position {} is not in [{}, {}).", index, at, -rows, rows);
+    return out_of_range("Index {} at position {} is not in [{}, {}).", index, at, -s_.table, s_.table);
   }
   std::string_view name() const override { return default_ ? "lookup" : "gather"; }
 
  private:
+  // The rows that indices [first, first + n) name. False: one names none, and `failed` is where.
+  bool places(const void* indices, int64_t first, int64_t n, int64_t* rows, std::atomic<int64_t>& failed) const {
+    const int64_t count = default_ ? s_.table - 1 : s_.table;  // the last row of a table with a default is the default
+    read_(indices, first, n, rows);
+    if (default_) {
+      for (int64_t i = 0; i < n; ++i) rows[i] = rows[i] < 0 || rows[i] >= count ? count : rows[i];
+      return true;
+    }
+    if (integer_table().place(rows, n, count, 1, 0, rows)) return true;
+    const auto outside = [&](int64_t row) { return row < 0 || row >= count; };
+    failed.store(first + (std::find_if(rows, rows + n, outside) - rows), std::memory_order_relaxed);
+    return false;
+  }
+
   const Sizes s_;
   const ReadIndex read_;
   const CopyRows copy_;
