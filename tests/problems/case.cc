@@ -178,14 +178,22 @@ Value Case::data(const std::string& name, const Dims& dims, double low, double h
             moved(from.data, dims, [&](int64_t i) { return i + skipped; })};
   }
   if (problem_.has("blocked") && dims.size() >= 3) {
+    // Bytes become numbers for the convolution, and bytes again.
+    const bool bytes = problem_.type == DataType::kUint8 || problem_.type == DataType::kInt8;
+    const DataType type = bytes ? DataType::kFloat : problem_.type;
     const Value from = fed(dims);
     const int64_t channels = dims[1];
     Dims one(dims.size(), 1);
     one[0] = one[1] = channels;
     std::vector<double> identity(static_cast<size_t>(channels * channels));
     for (int64_t c = 0; c < channels; ++c) identity[static_cast<size_t>(c * channels + c)] = 1;
-    const Value weights = values(name + "_identity", problem_.type, one, identity, Role::kWeight);
-    return {node("Conv", {from.name, weights.name}), from.data};
+    const Value weights = values(name + "_identity", type, one, identity, Role::kWeight);
+    if (!bytes) return {node("Conv", {from.name, weights.name}), from.data};
+    const std::string numbers = node("Cast", {from.name}, {writer::int_attribute("to", static_cast<int64_t>(type))});
+    const Value scale = values(name + "_scale", type, {}, {1}, Role::kWeight);
+    const Value zero = values(name + "_zero", problem_.type, {}, {0}, Role::kWeight);
+    const std::string made = node("Conv", {numbers, weights.name});
+    return {node("QuantizeLinear", {made, scale.name, zero.name}), from.data};
   }
   return problem_.has("computed") ? computed(fed(dims)) : fed(dims);
 }

@@ -28,8 +28,10 @@ Result<std::vector<std::pair<std::string, Tensor>>> tensors_of(const Case& test)
   return inputs;
 }
 
-// The kernels of the plan for these inputs. `blocked`: some step has to read blocks of channels.
-Result<std::vector<std::string>> planned_kernels(Session& session, const Case& test, bool blocked) {
+// The kernels of the plan for these inputs. `blocked`: some step has to read blocks of channels, of floats or, in a
+// problem of another type, of that.
+Result<std::vector<std::string>> planned_kernels(Session& session, const Case& test, const Problem& problem) {
+  bool blocked = problem.has("blocked");
   std::map<std::string, Shape> shapes;
   for (const Case::Feed& feed : test.feeds()) shapes.emplace(feed.name, Shape(feed.dims));
   TENON_TRY_ASSIGN(const PlanReport report, session.plan_report(shapes, {}));
@@ -37,7 +39,8 @@ Result<std::vector<std::string>> planned_kernels(Session& session, const Case& t
   for (const PlanReport::Step& step : report.steps) {
     kernels.push_back(step.kernel);
     for (const PlanReport::Tensor& input : step.inputs)
-      blocked = blocked && !(input.blocked8 && step.op_type != "Reorder");
+      blocked = blocked && !(input.blocked8 && step.op_type != "Reorder" &&
+                             (is_float(problem.type) || input.type == problem.type));
   }
   if (blocked) return internal_error("Nothing reads blocks of channels: {}", report.to_text());
   return kernels;
@@ -166,7 +169,7 @@ Result<Outcome> Runner::run_case(const Problem& problem, const Case& test) const
       if (std::none_of(parts.begin(), parts.end(), [&](const EpAssignment& part) { return part.ep_name == ep_name_; }))
         return Outcome{Verdict::kElsewhere, format("{} takes no node of it", ep_name_)};
     } else if (problem.family->name == "conv" || problem.has("cpu") || problem.has("blocked")) {
-      TENON_TRY_ASSIGN(const std::vector<std::string> kernels, planned_kernels(*session, test, problem.has("blocked")));
+      TENON_TRY_ASSIGN(const std::vector<std::string> kernels, planned_kernels(*session, test, problem));
       std::string listed;
       bool found = !problem.has("cpu");
       for (const std::string& kernel : kernels) {

@@ -312,6 +312,7 @@ TEST(BlockedBytes, SumsAndProductsOfOperandsThatBroadcast) {
         }
         expect_same(made(op, type, shape, false, Shape{1, 1, 1}, false, shape));
       }
+      expect_same(made(op, type, {1, 1, 1, 1}, false, {1, 1, 1, 1}, false, {1, 1, 1, 1}));
       // More pixels than a piece of the channels' bytes.
       expect_same(made(op, type, {2, 12, 30, 41}, false, {2, 12, 1, 1}, false, {2, 12, 30, 41}));
       for (const Shape& b : {Shape{1, 16, 3, 4}, Shape{2, 1, 3, 4}, Shape{2, 1, 1, 1}, Shape{2, 16, 1, 4}})

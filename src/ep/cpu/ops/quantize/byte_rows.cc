@@ -20,8 +20,8 @@ constexpr int64_t kGrain = 16384;
 enum class Lies : uint8_t { kAlike, kOnce, kByChannel };
 
 Result<Lies> read_lies(const TensorSpec& x, const TensorSpec& y) {
-  if (x.shape.element_count() == 1) return Lies::kOnce;
   if (x.shape == y.shape && x.layout == y.layout) return Lies::kAlike;
+  if (x.shape.element_count() == 1) return Lies::kOnce;
   const int missing = y.shape.rank() - x.shape.rank();
   bool by_channel = missing <= 1;
   for (int d = missing; by_channel && d < y.shape.rank(); ++d) {
