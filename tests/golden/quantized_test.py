@@ -25,8 +25,9 @@ class Quantized:
         self.count = 0
         self.step = 0.0
         self.marks = []
+        self.zeros = False  # whether each tensor of bytes has a zero point
         value = self.pick(self.matmul, self.matmul, self.conv, self.dynamic_matmul, self.dynamic_conv,
-                          self.softmax, self.elements)()
+                          self.softmax, self.elements, self.maps, self.maps)()
         self.graph.output.append(helper.make_empty_tensor_value_info(value))
 
     def pick(self, *choices):
@@ -65,7 +66,7 @@ class Quantized:
         dtype = dtype or self.byte()
         low = np.iinfo(dtype).min
         scale = self.constant(np.float32(step))
-        zero = self.constant(np.array(low + self.rng.integers(90, 160), dtype)) if dtype == np.int8 or self.rng.random() < 0.9 else ""
+        zero = self.constant(np.array(low + self.rng.integers(90, 160), dtype)) if dtype == np.int8 or self.zeros or self.rng.random() < 0.9 else ""
         return self.node("QuantizeLinear", [x, scale] + [zero] * (zero != "")), scale, zero
 
     def dequantize(self, bytes_, scale, zero):
@@ -197,6 +198,95 @@ class Quantized:
                 y = self.function(y)
         return self.last(y) if self.rng.random() < 0.7 else y
 
+    def maps(self):
+        """Bytes behind a convolution of float32, which makes blocks of channels, and what leaves or changes those."""
+        dtype = self.byte()
+        self.byte = lambda: dtype  # one type, so that sums and products are those of bytes
+        self.zeros = True
+        size = [int(self.rng.integers(3, 20)) for _ in range(2)]
+        channels = self.pick(8, 16, 24, int(self.rng.integers(1, 20)))
+        x = self.input((self.pick(1, 2), 5, *size))
+        batch = self.feed[x].shape[0]
+        known = []  # bytes, their scale and zero point, and (channels, height, width)
+        for _ in range(self.pick(1, 2)):
+            y = self.node("Conv", [x, self.constant(self.floats(channels, 5, 1, 1))])
+            known.append((*self.quantize(y, 0.03), (channels, *size)))
+        for _ in range(int(self.rng.integers(1, 5))):
+            kind = self.pick(self.map_pool, self.map_pair, self.map_pair, self.map_gate, self.map_parts, self.map_join, self.map_space, self.map_function)
+            made = kind(known, batch, *known[self.rng.integers(len(known))])
+            known.append(made)
+        bytes_, scale, zero, shape = known[-1]
+        y = self.dequantize(bytes_, scale, zero)
+        if self.rng.random() < 0.3:
+            y = self.node("Conv", [y, self.constant(self.floats(4, shape[0], 1, 1) / shape[0])])
+        return self.last(y) if self.rng.random() < 0.7 else y
+
+    def map_pool(self, _, __, x, scale, zero, shape):
+        c, h, w = shape
+        kernel = [int(self.rng.integers(1, min(size, 4) + 1)) for size in (h, w)]
+        strides = [self.pick(1, 1, 2, 3) for _ in kernel]
+        pads = [k // 2 for k in kernel] * 2
+        out = [(size + 2 * pad - k) // stride + 1 for size, pad, k, stride in zip((h, w), pads, kernel, strides)]
+        if self.rng.random() < 0.6:
+            return self.node("MaxPool", [x], kernel_shape=kernel, strides=strides, pads=pads), scale, zero, (c, *out)
+        y = self.node("AveragePool", [self.dequantize(x, scale, zero)], kernel_shape=kernel, strides=strides, pads=pads)
+        return *self.quantize(y, 0.02911), (c, *out)
+
+    def map_pair(self, known, _, x, scale, zero, shape):
+        other = self.pick(*(k for k in known if k[3] == shape))
+        y = self.node(self.pick("Add", "Mul"), [self.dequantize(x, scale, zero), self.dequantize(*other[:3])])
+        return *self.quantize(y, 0.03119), shape
+
+    def map_gate(self, _, __, x, scale, zero, shape):
+        """A factor for each channel."""
+        mean = self.quantize(self.node("GlobalAveragePool", [self.dequantize(x, scale, zero)]), 0.02)
+        gate = self.rounded(self.node("Sigmoid", [self.dequantize(*mean)]), 0.00391)
+        return *self.quantize(self.node("Mul", [self.dequantize(x, scale, zero), gate]), 0.02087), shape
+
+    def map_parts(self, _, __, x, scale, zero, shape):
+        c, h, w = shape
+        first = self.pick(8, int(self.rng.integers(1, c + 1)))
+        if first >= c:
+            return x, scale, zero, shape
+        if self.rng.random() < 0.5:
+            parts = self.node("Split", [x, self.constant(np.array([first, c - first]))], 2, axis=1)
+            which = int(self.rng.integers(2))
+            return parts[which], scale, zero, ((first, c - first)[which], h, w)
+        y = self.node("Slice", [x, self.constant(np.array([first])), self.constant(np.array([c])), self.constant(np.array([1]))])
+        return y, scale, zero, (c - first, h, w)
+
+    def map_join(self, known, _, x, scale, zero, shape):
+        others = [k for k in known if k[3][1:] == shape[1:]]
+        parts = [(x, scale, zero, shape)] + [self.pick(*others) for _ in range(self.pick(1, 2))]
+        channels = sum(part[3][0] for part in parts)
+        if self.rng.random() < 0.5:
+            y = self.node("QLinearConcat", [scale, zero, *(name for part in parts for name in part[:3])], domain="com.microsoft", axis=1)
+        else:
+            y = self.node("Concat", [part[0] for part in parts], axis=self.pick(1, -3))
+        return y, scale, zero, (channels, *shape[1:])
+
+    def map_space(self, _, batch, x, scale, zero, shape):
+        """Pixels that are added, taken away or repeated."""
+        c, h, w = shape
+        kind = self.pick("Pad", "Slice", "Resize")
+        if kind == "Pad":
+            pads = np.array([0, 0, 1, 0, 0, 0, self.pick(0, 2), 1])
+            return self.node("Pad", [x, self.constant(pads), zero]), scale, zero, (c, h + 1 + int(pads[6]), w + 1)
+        if kind == "Slice":
+            y = self.node("Slice", [x, self.constant(np.array([h // 2])), self.constant(np.array([h])), self.constant(np.array([2]))])
+            return y, scale, zero, (c, h - h // 2, w)
+        if h * w > 900:
+            return x, scale, zero, shape
+        y = self.node("Resize", [x, "", self.constant(np.array([1, 1, 2, 2], np.float32))], mode="nearest", coordinate_transformation_mode="asymmetric",
+                      nearest_mode="floor")
+        return y, scale, zero, (c, 2 * h, 2 * w)
+
+    def map_function(self, _, __, x, scale, zero, shape):
+        if self.rng.random() < 0.4:
+            step = self.constant(np.float32(0.023))
+            return self.node(self.pick("QLinearSigmoid", "QLinearLeakyRelu"), [x, scale, zero, step, zero], domain="com.microsoft"), step, zero, shape
+        return *self.quantize(self.function(self.dequantize(x, scale, zero)), 0.01937), shape
+
     def dynamic_matmul(self):
         rows, depth, columns = (int(self.rng.integers(1, 40)) for _ in range(3))
         x, x_scale, x_zero = self.node("DynamicQuantizeLinear", [self.input(self.pick((rows, depth), (2, rows, depth)))], outputs=3)
@@ -226,7 +316,7 @@ class Quantized:
         return self.function(y) if self.rng.random() < 0.6 else y
 
     def model(self):
-        return helper.make_model(self.graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9).SerializeToString()
+        return helper.make_model(self.graph, opset_imports=[helper.make_opsetid("", 20), helper.make_opsetid("com.microsoft", 1)], ir_version=9).SerializeToString()
 
 
 def test_fused_quantised_graphs_give_what_their_operators_give(tmp_path):
