@@ -36,8 +36,8 @@ inline constexpr NodeId kNoNode = NodeId::none();
 template <typename T>
 using PerNode = IdVector<NodeId, T>;
 
-// How a tensor's elements lie. kBlocked8: [N][ceil(C/8)][spatial...][8], missing channels are zero (rank 3 or more).
-// Shapes are always the logical ones (N, C, spatial...).
+// How a tensor's elements lie. kBlocked8: [N][ceil(C/8)][spatial...][8], of rank 3 or more; the missing channels of
+// float32 are zero, those of uint8 and int8 hold anything. Shapes are always the logical ones (N, C, spatial...).
 enum class Layout : uint8_t { kPlain, kBlocked8 };
 
 // A dimension: a number, or a symbol (two dimensions with the same symbol are equal at run time), or unknown.
