@@ -393,6 +393,12 @@ std::optional<Node> from_softmax(const Rewriter& rewriter, const Node& node, con
                        node.outputs);
 }
 
+// A constant scale with which numbers of bytes neither overflow nor become subnormal.
+bool is_usual(const Rewriter& rewriter, ValueId scale) {
+  const std::optional<float> value = rewriter.scalar(scale);
+  return value && *value > 1e-18f && *value < 1e18f;
+}
+
 // Quantize(Dequantize(a) + Dequantize(b)), or their product, where all bytes have one type.
 std::optional<Node> from_binary(const Rewriter& rewriter, const Node& node, const QuantizedEdge& to) {
   for (std::string_view op : {"Add", "Mul"}) {
@@ -405,13 +411,32 @@ std::optional<Node> from_binary(const Rewriter& rewriter, const Node& node, cons
       if (from.node == nullptr || rewriter.value(from.bytes).type != rewriter.value(to.bytes).type) return std::nullopt;
       made.inputs.insert(made.inputs.end(), {from.bytes, from.scale, from.zero});
     }
-    const std::optional<float> scale = rewriter.scalar(to.scale);
-    if (!scale || !(*scale > 1e-18f && *scale < 1e18f)) return std::nullopt;
+    if (!is_usual(rewriter, to.scale)) return std::nullopt;
     made.inputs.insert(made.inputs.end(), {to.scale, to.zero});
     write_exact(made);
     return made;
   }
   return std::nullopt;
+}
+
+// Quantize(Concat(Dequantize(a), Dequantize(b), ...)) where all bytes have one type: Concat of the bytes where they
+// have one step too.
+std::optional<Node> from_concat(const Rewriter& rewriter, const Node& node, const QuantizedEdge& to) {
+  const Node* concat = rewriter.made_by(node.inputs[0], "Concat");
+  if (concat == nullptr || !rewriter.read_once(node.inputs[0])) return std::nullopt;
+  Node joined = *concat;
+  Node made = make_node("QLinearConcat", 1, node.name, {to.scale, to.zero}, node.outputs);
+  made.domain = "com.microsoft";
+  made.set_int("axis", Attributes(*concat).integer("axis"));
+  bool same = is_usual(rewriter, to.scale);
+  for (ValueId& part : joined.inputs) {
+    const QuantizedEdge from = dequantized(rewriter, part);
+    if (from.node == nullptr || rewriter.value(from.bytes).type != rewriter.value(to.bytes).type) return std::nullopt;
+    made.inputs.insert(made.inputs.end(), {from.bytes, from.scale, from.zero});
+    same = same && same_constant(rewriter, from.scale, to.scale) && same_constant(rewriter, from.zero, to.zero);
+    part = from.bytes;
+  }
+  return same ? joined : made;
 }
 
 std::optional<Node> fuse(Rewriter& rewriter, const Node& node, const PerValue<bool>& rounded) {
@@ -443,6 +468,7 @@ std::optional<Node> fuse(Rewriter& rewriter, const Node& node, const PerValue<bo
     if (edge.node == nullptr) return std::nullopt;
     if (std::optional<Node> softmax = from_softmax(rewriter, node, edge)) return softmax;
     if (std::optional<Node> binary = from_binary(rewriter, node, edge)) return binary;
+    if (std::optional<Node> concat = from_concat(rewriter, node, edge)) return concat;
     const Node* source = product(rewriter, node.inputs[0]);
     if (source == nullptr || makes_bytes(*source)) return std::nullopt;
     Node made = *source;

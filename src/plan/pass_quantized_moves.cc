@@ -72,15 +72,20 @@ QuantizedEdge edge_of(const Rewriter& rewriter, const Node& node, ValueId bytes,
   return {.node = &node, .bytes = bytes, .scale = scale, .zero = zero};
 }
 
+// A new value like `id`, of the type of `bytes`.
+ValueId add_bytes(Rewriter& rewriter, ValueId id, ValueId bytes) {
+  Value value = rewriter.value(id);
+  value.name += ":bytes";
+  value.type = rewriter.value(bytes).type;
+  value.constant = nullptr;
+  return rewriter.add_value(std::move(value));
+}
+
 // `node` without its place in the graph, from bytes to a new value of bytes.
 std::pair<Node, ValueId> on_bytes(Rewriter& rewriter, const Node& node, ValueId bytes) {
   Node moved = node;
   moved.inputs[0] = bytes;
-  Value value = rewriter.value(node.outputs[0]);
-  value.name += ":bytes";
-  value.type = rewriter.value(bytes).type;
-  value.constant = nullptr;
-  moved.outputs = {rewriter.add_value(std::move(value))};
+  moved.outputs = {add_bytes(rewriter, node.outputs[0], bytes)};
   return {moved, moved.outputs[0]};
 }
 
@@ -139,6 +144,32 @@ void sink_dequantize(Rewriter& rewriter, NodeId i) {
   dequantize.inputs[0] = bytes;
   rewriter.insert_before(i, std::move(moved));
   rewriter.replace(i, std::move(dequantize));
+}
+
+// Split(Dequantize(x)) becomes a Dequantize of each part of Split(x).
+void sink_below_split(Rewriter& rewriter, NodeId i) {
+  const Node& node = rewriter.node(i);
+  if (node.op_type != "Split" || !node.domain.empty()) return;
+  const Node* maker = rewriter.made_by(node.input(0), "DequantizeLinear");
+  if (maker == nullptr) return;
+  const QuantizedEdge edge = edge_of(rewriter, *maker, maker->inputs[0], node.input(0), is_integer);
+  if (edge.node == nullptr || rewriter.constant(edge.bytes) != nullptr) return;
+  Node split = node;
+  split.inputs[0] = edge.bytes;
+  std::vector<Node> parts;
+  for (ValueId& output : split.outputs) {
+    if (output == kNoValue) continue;
+    Node part = *edge.node;
+    part.outputs = {output};
+    output = add_bytes(rewriter, output, edge.bytes);
+    part.inputs[0] = output;
+    if (part.has("axis")) part.set_int("axis", 0);
+    parts.push_back(std::move(part));
+  }
+  if (parts.empty()) return;
+  rewriter.insert_before(i, std::move(split));
+  for (; parts.size() > 1; parts.pop_back()) rewriter.insert_before(i, std::move(parts.back()));
+  rewriter.replace(i, std::move(parts.front()));
 }
 
 // Gather(Dequantize(table)) of 4 bits with a scale for each block becomes GatherBlockQuantized, which has the same
@@ -265,6 +296,7 @@ Status pass_quantized_moves(Graph& graph, const PassOptions&) {
     for (NodeId i : rewriter.ids()) {
       if (rewriter.erased(i)) continue;
       sink_dequantize(rewriter, i);
+      sink_below_split(rewriter, i);
       gather_blocks(rewriter, i);
       drop_guard(rewriter, i);
     }

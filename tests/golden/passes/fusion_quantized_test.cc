@@ -153,6 +153,32 @@ TEST(Fusion, SumsAndProductsBetweenBytesAreOneStep) {
   EXPECT_THAT(operators_left(m), testing::ElementsAre("QuantizeLinear", "QuantizeLinear", "QLinearAdd", "QLinearMul"));
 }
 
+TEST(Fusion, PartsBetweenBytesStayBytes) {
+  GraphMaker m(21);
+  const ValueId x = rounded(m, m.input("x", {"N", "6"}), 0.02f), y = rounded(m, m.input("y", {"N", "5"}), 0.02f);
+  const ValueId first = m.node("Split", {x, m.ints({2, 4})}, 2), second = m.output_of_last(1);
+  m.set("axis", int64_t{1});
+  const ValueId joined = m.node("Concat", {rounded(m, second, 0.02f), y});
+  m.set("axis", int64_t{1});
+  m.output(m.node("QuantizeLinear", {joined, m.number(0.02f)}));
+  const ValueId other = m.node("Concat", {y, rounded(m, first, 0.03f)});
+  m.set("axis", int64_t{-1});
+  m.output(m.node("QuantizeLinear", {other, m.number(0.025f)}));
+  EXPECT_THAT(operators_left(m), testing::ElementsAre("QuantizeLinear", "QuantizeLinear", "Split", "Concat",
+                                                      "LookupBytes", "QLinearConcat"));
+}
+
+// One step that overflows float32 makes other bytes of the largest numbers.
+TEST(Fusion, PartsOfAStepThatOverflowsAreComputed) {
+  GraphMaker m(21);
+  const ValueId scale = m.number(3e37f), x = m.input("x", {"N", "6"}, DataType::kUint8);
+  const ValueId joined =
+      m.node("Concat", {m.node("DequantizeLinear", {x, scale}), m.node("DequantizeLinear", {x, scale})});
+  m.set("axis", int64_t{1});
+  m.output(m.node("QuantizeLinear", {joined, scale}));
+  EXPECT_THAT(operators_left(m), testing::ElementsAre("QLinearConcat"));
+}
+
 // GELU with a step between all its operators.
 TEST(Fusion, FunctionsOfOneNumberThatMeetAreOneTable) {
   GraphMaker m(21);
