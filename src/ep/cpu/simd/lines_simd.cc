@@ -674,19 +674,27 @@ void turn_interleaved(const float* x, const float* c, const float* s, int64_t ro
   }
 }
 
+// Vectors of kBytes, the last one of which overlaps others; shorter rows go to vectors of 16 bytes.
+template <typename T, size_t kBytes>
+void twice_vectors(const T* x, int64_t n, int64_t rows, T* y) {
+  const hn::CappedTag<T, kBytes / sizeof(T)> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  if constexpr (kBytes > 16) {
+    if (n < lanes) return twice_vectors<T, 16>(x, n, rows, y);
+  }
+  const int64_t whole = n < lanes ? 0 : n;
+  for (int64_t i = 0; i < whole; i += lanes) {
+    const int64_t at = i + lanes <= n ? i : n - lanes;
+    const auto v = hn::LoadU(d, x + at);
+    for (int64_t r = 0; r < rows; ++r) hn::StoreInterleaved2(v, v, d, y + 2 * (r * n + at));
+  }
+  for (int64_t i = whole; i < n; ++i)
+    for (int64_t r = 0; r < rows; ++r) y[2 * (r * n + i)] = y[2 * (r * n + i) + 1] = x[i];
+}
+
 template <typename T>
 void twice(const void* x, int64_t n, int64_t rows, void* y) {
-  const hn::CappedTag<T, 64 / sizeof(T)> d;
-  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  const T* const from = static_cast<const T*>(x);
-  T* const to = static_cast<T*>(y);
-  int64_t i = 0;
-  for (; i + lanes <= n; i += lanes) {
-    const auto v = hn::LoadU(d, from + i);
-    for (int64_t r = 0; r < rows; ++r) hn::StoreInterleaved2(v, v, d, to + 2 * (r * n + i));
-  }
-  for (; i < n; ++i)
-    for (int64_t r = 0; r < rows; ++r) to[2 * (r * n + i)] = to[2 * (r * n + i) + 1] = from[i];
+  twice_vectors<T, 64>(static_cast<const T*>(x), n, rows, static_cast<T*>(y));
 }
 
 }  // namespace
