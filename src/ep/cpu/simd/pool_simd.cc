@@ -65,7 +65,7 @@ template <typename Op, int kStride, size_t kLanes, typename T>
 void fold_vectors(const PoolTaps<T>& t) {
   const hn::CappedTag<T, kLanes> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  if constexpr (kLanes * sizeof(T) > 16) {
+  if constexpr (kLanes * sizeof(T) > 16 || kLanes > 8) {
     if (t.n < lanes) return fold_vectors<Op, kStride, kLanes / 2>(t);
   }
   const int64_t whole = t.n < lanes ? 0 : t.n;
