@@ -439,6 +439,18 @@ std::optional<Node> from_concat(const Rewriter& rewriter, const Node& node, cons
   return same ? joined : made;
 }
 
+// Quantize(GlobalAveragePool(Dequantize(x))): a sum of bytes is exact, where that of their numbers is rounded.
+std::optional<Node> from_mean(const Rewriter& rewriter, const Node& node, const QuantizedEdge& to) {
+  const Node* pool = rewriter.made_by(node.inputs[0], "GlobalAveragePool");
+  if (pool == nullptr || !rewriter.read_once(node.inputs[0])) return std::nullopt;
+  const QuantizedEdge from = dequantized(rewriter, pool->inputs[0]);
+  if (from.node == nullptr || rewriter.value(from.bytes).type != rewriter.value(to.bytes).type) return std::nullopt;
+  Node made = make_node("QLinearGlobalAveragePool", 1, node.name,
+                        {from.bytes, from.scale, from.zero, to.scale, to.zero}, node.outputs);
+  made.domain = "com.microsoft";
+  return made;
+}
+
 std::optional<Node> fuse(Rewriter& rewriter, const Node& node, const PerValue<bool>& rounded) {
   if (node.domain == "tenon" && node.op_type == "Activation") {
     std::optional<Node> made = float_product(rewriter, node.inputs[0]);
@@ -469,6 +481,7 @@ std::optional<Node> fuse(Rewriter& rewriter, const Node& node, const PerValue<bo
     if (std::optional<Node> softmax = from_softmax(rewriter, node, edge)) return softmax;
     if (std::optional<Node> binary = from_binary(rewriter, node, edge)) return binary;
     if (std::optional<Node> concat = from_concat(rewriter, node, edge)) return concat;
+    if (std::optional<Node> mean = from_mean(rewriter, node, edge)) return mean;
     const Node* source = product(rewriter, node.inputs[0]);
     if (source == nullptr || makes_bytes(*source)) return std::nullopt;
     Node made = *source;

@@ -168,6 +168,17 @@ TEST(Fusion, PartsBetweenBytesStayBytes) {
                                                       "LookupBytes", "QLinearConcat"));
 }
 
+// The bytes of a map are summed as they are.
+TEST(Fusion, AMeanBetweenBytesIsOneStep) {
+  for (bool reduce : {false, true}) {
+    GraphMaker m(21);
+    const ValueId x = rounded(m, m.input("x", {"N", "3", "5", "4"}), 0.02f);
+    const ValueId mean = reduce ? m.node("ReduceMean", {x, m.ints({-1, 2})}) : m.node("GlobalAveragePool", {x});
+    m.output(m.node("QuantizeLinear", {mean, m.number(0.0071f)}));
+    EXPECT_THAT(operators_left(m), testing::ElementsAre("QuantizeLinear", "QLinearGlobalAveragePool"));
+  }
+}
+
 // One step that overflows float32 makes other bytes of the largest numbers.
 TEST(Fusion, PartsOfAStepThatOverflowsAreComputed) {
   GraphMaker m(21);
