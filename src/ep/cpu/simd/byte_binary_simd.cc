@@ -177,10 +177,33 @@ void run_exact(const uint8_t* a, int64_t a_stride, const uint8_t* b, int64_t b_s
                     std::min(kBlock, count - i), y + i);
 }
 
+void mix(const ByteMix& m) {
+  const hn::CappedTag<float, 8> f;
+  const hn::Rebind<int32_t, decltype(f)> i32;
+  const hn::Rebind<uint8_t, decltype(f)> u8;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(f));
+  const auto flip = hn::Set(u8, m.flip);
+  const auto zero = hn::Set(f, static_cast<float>(m.flip));
+  const auto numbers = [&](const uint8_t* x) {
+    return hn::Sub(hn::ConvertTo(f, hn::PromoteTo(i32, hn::Xor(hn::LoadU(u8, x), flip))), zero);
+  };
+  for (int64_t i = 0; i < m.count; i += 8) {
+    const uint8_t* const taps[] = {m.top + m.left[i], m.top + m.right[i], m.bottom + m.left[i], m.bottom + m.right[i]};
+    const float weights[] = {m.top_weight * m.left_weight[i], m.top_weight * m.right_weight[i],
+                             m.bottom_weight * m.left_weight[i], m.bottom_weight * m.right_weight[i]};
+    for (int64_t k = 0; k < 8; k += lanes) {
+      auto sum = hn::Mul(hn::Set(f, weights[0]), numbers(taps[0] + k));
+      for (int tap = 1; tap < 4; ++tap) sum = hn::Add(sum, hn::Mul(hn::Set(f, weights[tap]), numbers(taps[tap] + k)));
+      const hn::RebindToUnsigned<decltype(i32)> u32;
+      hn::StoreU(hn::TruncateTo(u8, hn::BitCast(u32, hn::ConvertTo(i32, sum))), u8, m.y + i + k);
+    }
+  }
+}
+
 }  // namespace
 
 extern const ByteBinaryTable byte_binary_table;
 const ByteBinaryTable byte_binary_table = {&run<Form::kSum>, &run<Form::kProduct>, &run_exact<Form::kExactSum>,
-                                           &run_exact<Form::kExactProduct>};
+                                           &run_exact<Form::kExactProduct>, &mix};
 
 }  // namespace tenon::cpu::TENON_ISA_NAMESPACE

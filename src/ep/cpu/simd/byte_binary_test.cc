@@ -55,6 +55,46 @@ TEST_P(Bytes, SumsAndProductsAreThoseOfTheNumbers) {
   }
 }
 
+TEST_P(Bytes, MixesOfFourAreRoundedInEachStep) {
+  std::mt19937 random(2);
+  constexpr int64_t kCount = 320;
+  std::vector<uint8_t> top(kCount), bottom(kCount), y(kCount + 1, 0xa5);
+  std::vector<int32_t> left(kCount), right(kCount);
+  std::vector<float> left_weight(kCount), right_weight(kCount);
+  for (uint8_t flip : {0x00, 0x80}) {
+    for (std::vector<uint8_t>* row : {&top, &bottom})
+      for (uint8_t& x : *row) x = static_cast<uint8_t>(random());
+    for (int64_t i = 0; i < kCount; i += 8) {
+      left[i] = static_cast<int32_t>(random() % (kCount / 8)) * 8;
+      right[i] = static_cast<int32_t>(random() % (kCount - 7));
+      right_weight[i] = static_cast<float>(random() % 7) / 6;
+      left_weight[i] = 1 - right_weight[i];
+    }
+    const ByteMix mix{.top = top.data(),
+                      .bottom = bottom.data(),
+                      .top_weight = 0.3f,
+                      .bottom_weight = 0.7f,
+                      .left = left.data(),
+                      .right = right.data(),
+                      .left_weight = left_weight.data(),
+                      .right_weight = right_weight.data(),
+                      .flip = flip,
+                      .count = kCount,
+                      .y = y.data()};
+    byte_binary_table_of(GetParam()).mix(mix);
+    const auto number = [&](uint8_t byte) { return static_cast<float>(flip == 0 ? byte : static_cast<int8_t>(byte)); };
+    for (int64_t i = 0; i < kCount; ++i) {
+      const int64_t first = i / 8 * 8, k = i % 8;
+      float sum = 0.3f * left_weight[first] * number(top[left[first] + k]);
+      sum += 0.3f * right_weight[first] * number(top[right[first] + k]);
+      sum += 0.7f * left_weight[first] * number(bottom[left[first] + k]);
+      sum += 0.7f * right_weight[first] * number(bottom[right[first] + k]);
+      ASSERT_EQ(y[i], static_cast<uint8_t>(static_cast<int>(sum))) << i;
+    }
+    ASSERT_EQ(y[kCount], 0xa5);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Isas, Bytes, testing::ValuesIn(testable_isas()),
                          [](const auto& info) { return isa_name(info.param); });
 

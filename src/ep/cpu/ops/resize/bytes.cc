@@ -1,10 +1,12 @@
 // Linear Resize of bytes: four weighted elements in float32, summed in the order of the reference kernel and cut off
 // as there, so that both give the same bytes.
 #include <algorithm>
+#include <type_traits>
 
 #include "ep/cpu/ops/kernel_support.h"
 #include "ep/cpu/ops/resize/grid.h"
 #include "ep/cpu/ops/resize/rows.h"
+#include "ep/cpu/simd/byte_binary.h"
 
 namespace tenon::cpu {
 
@@ -46,6 +48,20 @@ class ResizeBytes final : public Kernel {
 
  private:
   void run_row(const T* top, const T* bottom, float top_weight, float bottom_weight, T* y) const {
+    if (grid_.inner % 8 == 0) {
+      byte_binary_table().mix({.top = reinterpret_cast<const uint8_t*>(top),
+                               .bottom = reinterpret_cast<const uint8_t*>(bottom),
+                               .top_weight = top_weight,
+                               .bottom_weight = bottom_weight,
+                               .left = left_.data(),
+                               .right = right_.data(),
+                               .left_weight = left_weight_.data(),
+                               .right_weight = right_weight_.data(),
+                               .flip = static_cast<uint8_t>(std::is_signed_v<T> ? 0x80 : 0),
+                               .count = pixels_,
+                               .y = reinterpret_cast<uint8_t*>(y)});
+      return;
+    }
     for (int64_t j = 0; j < pixels_; ++j) {
       const float left = left_weight_[j], right = right_weight_[j];
       float sum = (top_weight * left) * static_cast<float>(top[left_[j]]);
