@@ -26,6 +26,7 @@ class LayoutAssigner {
     for (Node& node : nodes) TENON_TRY(assign(std::move(node)));
     for (ValueId& id : graph_.outputs) id = in_layout(id, Layout::kPlain);
     leave_plain();
+    reorder_bytes();
     join_transposes();
     return {};
   }
@@ -79,6 +80,28 @@ class LayoutAssigner {
         graph_.nodes.end());
     for (Node& node : graph_.nodes) replace(node.inputs);
     replace(graph_.outputs);
+  }
+
+  // Numbers that a DequantizeLinear makes and only a reorder to the plain layout reads: their bytes are reordered.
+  void reorder_bytes() {
+    if (reordered_.empty()) return;
+    const PerValue<int32_t> readers = graph_.use_counts();
+    const PerValue<NodeId> producers = graph_.producers();
+    for (Node& reorder : graph_.nodes) {
+      if (!is_reorder(reorder) || graph_.value(reorder.outputs[0]).layout != Layout::kPlain) continue;
+      const ValueId numbers = reorder.inputs[0];
+      if (readers[numbers] != 1 || producers[numbers] == kNoNode) continue;
+      Node& maker = graph_.nodes[producers[numbers]];
+      if (maker.op_type != "DequantizeLinear" || graph_.value(maker.inputs[0]).layout == Layout::kPlain) continue;
+      Value plain = graph_.value(maker.inputs[0]);
+      plain.layout = Layout::kPlain;
+      plain.name += ".plain";
+      const ValueId bytes = graph_.add_value(std::move(plain));
+      std::swap(maker, reorder);
+      reorder.outputs = maker.outputs;
+      maker = make_reorder_node(reorder.inputs[0], bytes, Layout::kPlain);
+      reorder.inputs[0] = bytes;
+    }
   }
 
   // A transpose between channels last and channels first moves single numbers, and a reorder beside it does so again:

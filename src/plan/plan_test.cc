@@ -259,6 +259,28 @@ TEST_F(PlanTest, ANodeIsAskedAgainWhereAReorderIsItsOnlyReader) {
       "step 6: tenon.Reorder (output \"z.plain\") [fake] (@512) -> output z float32[1,8,4,4]\n");
 }
 
+// Of the bytes and the numbers that a DequantizeLinear makes of them, the fewer ones are reordered.
+TEST_F(PlanTest, BytesAreReorderedInPlaceOfTheirNumbers) {
+  GraphBuilder b;
+  const ValueId x = b.input("x", {number(1), number(8), number(4), number(4)});
+  const ValueId scale = b.input("scale", {});
+  const ValueId a = b.node("QuantizeLinear", {x, scale}, "a", DataType::kUint8);
+  b.output(b.node("DequantizeLinear", {a, scale}, "y"));
+  EXPECT_EQ(
+      text(b, {{1, 8, 4, 4}, {}},
+           {{.op_type = "QuantizeLinear", .layout = Layout::kBlocked8},
+            {.op_type = "DequantizeLinear", .layout = Layout::kBlocked8}}),
+      "plan for x float32[1,8,4,4], scale float32[] on fake: 4 steps, 0 nodes without a step, arena 640 bytes (768 "
+      "without sharing)\n"
+      "input x: float32[1,8,4,4]\n"
+      "input scale: float32[]\n"
+      "output y: float32[1,8,4,4]\n"
+      "step 0: tenon.Reorder (output \"x.blocked8\") [fake] (input x) -> @0 float32[1,8,4,4] blocked8\n"
+      "step 1: QuantizeLinear \"QuantizeLinear_a\" [fake] (@0, input scale) -> @512 uint8[1,8,4,4] blocked8\n"
+      "step 2: tenon.Reorder (output \"a.plain\") [fake] (@512) -> @0 uint8[1,8,4,4]\n"
+      "step 3: DequantizeLinear \"DequantizeLinear_y\" [fake] (@0, input scale) -> output y float32[1,8,4,4]\n");
+}
+
 // One reorder does what it and a transpose between channels first and last would do; other transposes stay.
 TEST_F(PlanTest, AReorderTakesTheTransposeBesideIt) {
   GraphBuilder b;
