@@ -239,7 +239,7 @@ class Quantized:
 
     def map_gate(self, _, __, x, scale, zero, shape):
         """A factor for each channel."""
-        mean = self.quantize(self.node("GlobalAveragePool", [self.dequantize(x, scale, zero)]), 0.02)
+        mean = self.quantize(self.node("GlobalAveragePool", [self.dequantize(x, scale, zero)]), 0.01931)
         gate = self.rounded(self.node("Sigmoid", [self.dequantize(*mean)]), 0.00391)
         return *self.quantize(self.node("Mul", [self.dequantize(x, scale, zero), gate]), 0.02087), shape
 
