@@ -56,6 +56,42 @@ struct Operands {
   ByteTensor y;
 };
 
+// The inputs of a node that are constants, as a run finds them.
+class ConstantInputs final : public KernelContext {
+ public:
+  explicit ConstantInputs(const RefNode& node) {
+    for (const ConstantRef& constant : node.constants)
+      data_.push_back(constant != nullptr ? static_cast<const std::byte*>(constant->data) : nullptr);
+    inputs = data_;
+  }
+  Result<void*> allocate_output(size_t, const Shape&) override {
+    return internal_error("A table is made without outputs.");
+  }
+
+ private:
+  std::vector<const void*> data_;
+};
+
+bool has_constant_step(const RefNode& node, const ByteTensor& x) {
+  for (size_t input : {x.inputs.scale, x.inputs.zero_point})
+    if (input_spec(node, input).present() && (input >= node.constants.size() || node.constants[input] == nullptr))
+      return false;
+  return true;
+}
+
+// The bytes of Y for those of each X, where all steps are known before the run; else none.
+template <typename F>
+std::vector<Table> known_tables(const RefNode& node, const Operands& operands, const F& function) {
+  std::vector<Table> tables;
+  if (!has_constant_step(node, operands.y)) return tables;
+  const ConstantInputs constants(node);
+  for (const ByteTensor& x : operands.x) {
+    if (!has_constant_step(node, x)) return {};
+    tables.push_back(table_of(x, operands.y, constants, function));
+  }
+  return tables;
+}
+
 // The operands' types; every x is there.
 Result<Operands> read_operands(const RefNode& node) {
   TENON_TRY_ASSIGN(const QuantizedForm form, read_quantized_form(*node.node));
@@ -83,8 +119,10 @@ Result<RefImpl> make_table(RefNode& node) {
   RefImpl impl;
   impl.elementwise = true;
   impl.name = "lookup int8";
-  impl.run = [operands, alpha, count = stored_count(node.inputs[0])](KernelContext& context) -> Status {
-    const Table table = table_of(operands.x[0], operands.y, context, [&](float x) { return function(x, alpha); });
+  const auto of_x = [alpha](float x) { return function(x, alpha); };
+  impl.run = [operands, of_x, count = stored_count(node.inputs[0]),
+              known = known_tables(node, operands, of_x)](KernelContext& context) -> Status {
+    const Table table = known.empty() ? table_of(operands.x[0], operands.y, context, of_x) : known[0];
     const auto* x = context.input<uint8_t>(0);
     auto* y = context.output<uint8_t>(0);
     context.pool->parallel_for(count, kGrain, [&](int64_t begin, int64_t end) {
@@ -217,11 +255,12 @@ Result<RefImpl> make_concat(RefNode& node) {
   }
   RefImpl impl;
   impl.name = "concat int8";
-  impl.run = [operands, desc](KernelContext& context) -> Status {
+  const auto same = [](float x) { return x; };
+  impl.run = [operands, desc, same, known = known_tables(node, operands, same)](KernelContext& context) -> Status {
     int64_t offset = 0;
     const int64_t row = desc.span.length * desc.span.inner;
     for (size_t i = 0; i < operands.x.size(); ++i) {
-      const Table table = table_of(operands.x[i], operands.y, context, [](float x) { return x; });
+      const Table table = known.empty() ? table_of(operands.x[i], operands.y, context, same) : known[i];
       const bool moves = is_identity(table);
       const int64_t part = desc.lengths[i] * desc.span.inner;
       const auto* const x = context.input<uint8_t>(operands.x[i].inputs.data);
