@@ -209,11 +209,11 @@ class Quantized:
             weights = self.constant(self.rng.integers(-128, 128, (6, channels, 1, 3)).astype(np.int8))
             y = step()
             scale, zero = self.constant(np.float32(0.006)), self.constant(np.int8(3))
-            known = [(self.node("QLinearConv", [*known[0], weights, scale, zero, *y]), *y)]
+            known = [(self.node("QLinearConv", [*known[0], weights, scale, zero, *y], pads=[0, 1, 0, 1]), *y)]
         for _ in range(int(self.rng.integers(1, 6))):
             kind, x, y = self.pick("QLinearAdd", "QLinearMul", "QLinearSigmoid", "QLinearLeakyRelu"), self.pick(*known), step()
             if kind in ("QLinearAdd", "QLinearMul"):
-                number = (self.constant(np.full(self.pick((), (1,), (1, 1)), low + self.rng.integers(0, 256)).astype(dtype)), *step())
+                number = (self.constant(np.asarray(low + self.rng.integers(0, 256, self.pick((), (1,), (1, 1), (8,)))).astype(dtype)), *step())
                 pair = [x, self.pick(number, *known)]
                 known.append((self.node(kind, [*pair[0], *pair[1], *y] if self.rng.random() < 0.5 else [*pair[1], *pair[0], *y]), *y))
             else:

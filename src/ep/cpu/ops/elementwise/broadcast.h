@@ -22,6 +22,29 @@ class BroadcastWalk {
   int64_t row() const { return row_; }
   int64_t row_stride(int operand) const { return strides_[operand][rank_ - 1]; }
 
+  // The operand of two that is one short row for all rows of the other, which has every element of the output; -1 where
+  // there is none.
+  int repeated() const {
+    constexpr int64_t kShort = 96;
+    if (rank_ != 2 || row_ >= kShort) return -1;
+    for (int o : {0, 1}) {
+      const auto &one = strides_[o], &other = strides_[1 - o];
+      if (one[0] == 0 && one[1] == 1 && other[0] == row_ && other[1] == 1) return o;
+    }
+    return -1;
+  }
+  // Calls body(offset, row, n) for pieces of many rows that cover elements [begin, end): row[0, n) are the elements of
+  // the repeated operand, which `from` has once.
+  template <typename T, typename Body>
+  void repeated_pieces(int64_t begin, int64_t end, const T* from, const Body& body) const {
+    constexpr int64_t kMost = 1024;
+    T rows[2 * kMost];
+    const int64_t held = std::min(kMost, end - begin) + row_;
+    std::copy_n(from, row_, rows);
+    for (int64_t i = row_; i < held; ++i) rows[i] = rows[i - row_];
+    for (int64_t at = begin; at < end; at += kMost) body(at, rows + at % row_, std::min(kMost, end - at));
+  }
+
   // Calls body(output offset, operand offsets, n) for pieces of rows that cover elements [begin, end).
   template <typename Body>
   void pieces(int64_t begin, int64_t end, const Body& body) const {

@@ -143,6 +143,15 @@ class BinaryKernel final : public Kernel {
     const float* const b = context.input<float>(1);
     float* const y = context.output<float>(0);
     const auto apply = eltwise_table().binary[static_cast<int>(op_)];
+    if (const int short_one = walk_.repeated(); short_one >= 0) {
+      const float* const from = short_one == 0 ? a : b;
+      context.pool->parallel_for(walk_.count(), kCheapGrain, [&](int64_t begin, int64_t end) {
+        walk_.repeated_pieces(begin, end, from, [&](int64_t at, const float* row, int64_t n) {
+          apply(short_one == 0 ? row : a + at, 1, short_one == 1 ? row : b + at, 1, y + at, n);
+        });
+      });
+      return {};
+    }
     // A row of one element may have stride 0 on both sides, which the loop does not take.
     const int64_t a_stride = walk_.row() == 1 ? 1 : walk_.row_stride(0);
     const int64_t b_stride = walk_.row() == 1 ? 1 : walk_.row_stride(1);

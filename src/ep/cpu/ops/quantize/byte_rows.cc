@@ -90,6 +90,15 @@ class ByteBinaryKernel final : public Kernel {
       run_by_channel(context, apply, a, b, steps, y);
       return {};
     }
+    if (const int short_one = walk_.repeated(); short_one >= 0) {
+      const uint8_t* const from = short_one == 0 ? a : b;
+      context.pool->parallel_for(walk_.count(), kGrain, [&](int64_t begin, int64_t end) {
+        walk_.repeated_pieces(begin, end, from, [&](int64_t at, const uint8_t* row, int64_t n) {
+          apply(short_one == 0 ? row : a + at, 1, short_one == 1 ? row : b + at, 1, steps, n, y + at);
+        });
+      });
+      return {};
+    }
     context.pool->parallel_for(walk_.count(), kGrain, [&](int64_t begin, int64_t end) {
       walk_.pieces(begin, end, [&](int64_t at, const auto& offset, int64_t n) {
         apply(a + offset[0], walk_.row_stride(0), b + offset[1], walk_.row_stride(1), steps, n, y + at);
