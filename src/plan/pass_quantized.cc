@@ -1,6 +1,6 @@
 // Products between quantised numbers become products of bytes: tenon.QuantizedMatMul and tenon.QuantizedConv, with the
-// scales, bias, activation, residual and QuantizeLinear around them. Functions of one byte, between DequantizeLinear and
-// QuantizeLinear or by operators such as QLinearMul, become tables of 256 bytes, or of 256 for each channel.
+// scales, bias, activation, residual and QuantizeLinear around them. Functions of one byte, between DequantizeLinear
+// and QuantizeLinear or by operators such as QLinearMul, become tables of 256 bytes, or of 256 for each channel.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -507,7 +507,8 @@ ElementStep channel_step(const Rewriter& rewriter, const Node& node) {
     if (dims.size() < 3 || !dims[1].known() || dims[1].value < 1) continue;
     const int64_t channels = dims[1].value;
     int64_t plane = 1;
-    for (size_t i = 2; i < dims.size() && plane < kLeastPlane; ++i) plane *= dims[i].known() ? dims[i].value : kLeastPlane;
+    for (size_t i = 2; i < dims.size() && plane < kLeastPlane; ++i)
+      plane *= dims[i].known() ? dims[i].value : kLeastPlane;
     if (plane < kLeastPlane) continue;
     bool fits = !norm || !read_batch_norm(node).training;
     for (size_t i = 0; i < node.inputs.size() && fits; ++i)
