@@ -143,12 +143,10 @@ class BinaryKernel final : public Kernel {
     const float* const b = context.input<float>(1);
     float* const y = context.output<float>(0);
     const auto apply = eltwise_table().binary[static_cast<int>(op_)];
-    if (const int short_one = walk_.repeated(); short_one >= 0) {
-      const float* const from = short_one == 0 ? a : b;
+    if (constexpr int64_t kGathered = 8; walk_.has_short_rows(kGathered)) {
       context.pool->parallel_for(walk_.count(), kCheapGrain, [&](int64_t begin, int64_t end) {
-        walk_.repeated_pieces(begin, end, from, [&](int64_t at, const float* row, int64_t n) {
-          apply(short_one == 0 ? row : a + at, 1, short_one == 1 ? row : b + at, 1, y + at, n);
-        });
+        for (SpreadRows rows(walk_, {{a, sizeof *a}, {b, sizeof *b}}, begin, end); rows.next();)
+          apply(rows.elements<float>(0), 1, rows.elements<float>(1), 1, y + rows.at(), rows.count());
       });
       return {};
     }

@@ -90,12 +90,10 @@ class ByteBinaryKernel final : public Kernel {
       run_by_channel(context, apply, a, b, steps, y);
       return {};
     }
-    if (const int short_one = walk_.repeated(); short_one >= 0) {
-      const uint8_t* const from = short_one == 0 ? a : b;
+    if (constexpr int64_t kGathered = 32; walk_.has_short_rows(kGathered)) {
       context.pool->parallel_for(walk_.count(), kGrain, [&](int64_t begin, int64_t end) {
-        walk_.repeated_pieces(begin, end, from, [&](int64_t at, const uint8_t* row, int64_t n) {
-          apply(short_one == 0 ? row : a + at, 1, short_one == 1 ? row : b + at, 1, steps, n, y + at);
-        });
+        for (SpreadRows rows(walk_, {{a, 1}, {b, 1}}, begin, end); rows.next();)
+          apply(rows.elements<uint8_t>(0), 1, rows.elements<uint8_t>(1), 1, steps, rows.count(), y + rows.at());
       });
       return {};
     }
