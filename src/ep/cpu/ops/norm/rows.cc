@@ -184,7 +184,10 @@ class SoftmaxKernel final : public Kernel {
     }
     const float* const x = context.input<float>(0);
     float* const y = context.output<float>(0);
-    if (inner_ == 1) {
+    // Longer rows fill vectors well enough themselves.
+    const int64_t short_row = log_ ? 24 : 20;
+    const bool short_rows = inner_ == 1 && n_ <= short_row && outer_ >= kFewestTurned;
+    if (inner_ == 1 && !short_rows) {
       if (const Parts parts = parts_of(outer_, n_); parts.shared()) return run_shared(context, parts);
       const int64_t grain = std::max<int64_t>(1, 2048 / n_);
       context.pool->parallel_for(outer_, grain, [&](int64_t begin, int64_t end) {
@@ -193,7 +196,7 @@ class SoftmaxKernel final : public Kernel {
       });
       return {};
     }
-    if (is_short_inner<float>(outer_, n_, inner_)) {
+    if (short_rows || is_short_inner<float>(outer_, n_, inner_)) {
       const int64_t each = n_ * inner_;
       context.pool->parallel_for(outer_, std::max(kFewestTurned, 2048 / each), [&](int64_t begin, int64_t end) {
         for_turned(x, begin, end, n_, inner_, [&](float* block, int64_t first, int64_t count) {
