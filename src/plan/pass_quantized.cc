@@ -629,6 +629,8 @@ class ByteFunction {
     value.set_shape(shape());
     asked.outputs = {rewriter_.add_value(std::move(value))};
     Result<std::vector<ConstantRef>> results = options_.evaluate(rewriter_.graph(), asked);
+    // With channels they are large, and the graph keeps its values.
+    for (size_t place : places) rewriter_.graph().values[asked.inputs[place]].constant = nullptr;
     return results.ok() && results->size() == 1 ? (*results)[0] : nullptr;
   }
 
