@@ -181,7 +181,7 @@ class Quantized:
         """Functions between steps that have parameters for each channel."""
         channels, planes = int(self.rng.integers(1, 20)), self.pick((24, 25), (600,), (9, 9, 9), (5, 7))
         shape = [channels] + [1] * len(planes)
-        y = self.rounded(self.input((self.pick(1, 3), channels, *planes)), 0.03)
+        first = y = self.rounded(self.input((self.pick(1, 3), channels, *planes)), 0.03)
         for _ in range(int(self.rng.integers(1, 4))):
             kind = self.pick("BatchNormalization", "PRelu", "Mul", "Add", "function")
             if kind == "BatchNormalization":
@@ -194,6 +194,9 @@ class Quantized:
                 y = self.node(kind, operands if kind == "PRelu" or self.rng.random() < 0.5 else operands[::-1])
             if self.rng.random() < 0.3:
                 y = self.rounded(y, self.pick(0.01937, 0.03119))
+        if self.rng.random() < 0.5:
+            parts = [self.rounded(y, 0.021), first, self.node("Neg", [first])]
+            y = self.node("Concat", parts[:self.pick(2, 2, 3)], axis=self.pick(1, 2))
         return self.last(y)
 
     def operators(self):

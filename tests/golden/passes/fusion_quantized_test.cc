@@ -227,6 +227,28 @@ TEST(Fusion, AConvolutionOfBytesTakesOperatorsOfBytesAsItsTable) {
   EXPECT_THAT(operators_left(m), testing::ElementsAre("QuantizeLinear", "QuantizedConv"));
 }
 
+// The parts get the step of the whole: by a table, or they have it already.
+TEST(Fusion, BytesAreConcatenatedInPlaceOfNumbers) {
+  GraphMaker m(21);
+  const ValueId x = rounded(m, m.input("x", {"N", "6"}), 0.02f), y = rounded(m, m.input("y", {"N", "4"}), 0.03f);
+  const ValueId whole = m.node("Concat", {x, y});
+  m.set("axis", int64_t{1});
+  m.output(m.node("Cos", {rounded(m, whole, 0.03f)}));
+  EXPECT_THAT(operators_left(m), testing::ElementsAre("QuantizeLinear", "QuantizeLinear", "LookupBytes", "Concat",
+                                                      "DequantizeLinear", "Cos"));
+}
+
+TEST(Fusion, NumbersThatAreReadAreConcatenated) {
+  GraphMaker m(21);
+  const ValueId x = rounded(m, m.input("x", {"N", "6"}), 0.02f), y = rounded(m, m.input("y", {"N", "4"}), 0.03f);
+  const ValueId whole = m.node("Concat", {x, y});
+  m.set("axis", int64_t{1});
+  m.output(m.node("QuantizeLinear", {whole, m.number(0.03f)}));
+  m.output(m.node("Cos", {whole}));
+  EXPECT_THAT(operators_left(m), testing::ElementsAre("QuantizeLinear", "DequantizeLinear", "QuantizeLinear",
+                                                      "DequantizeLinear", "Concat", "QuantizeLinear", "Cos"));
+}
+
 TEST(Fusion, OperatorsOfTwoTensorsOfBytesStay) {
   GraphMaker m(21);
   ByteMaker bytes(m);
