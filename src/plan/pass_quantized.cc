@@ -688,6 +688,7 @@ void make_table(Rewriter& rewriter, const PassOptions& options, NodeId i, std::m
   }
   if (!rewriter.may_make(function.work_bytes())) return;
   std::vector<ConstantRef> inputs;
+  inputs.reserve(operands.size());
   for (size_t operand : operands) inputs.push_back(function.bytes_of(node.inputs[operand]));
   ConstantRef values = operands.empty() ? function.applied(node, {0}, {function.compute(node.inputs[0])})
                                         : function.applied(node, operands, inputs);
