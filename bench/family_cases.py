@@ -301,6 +301,7 @@ def norms():
     statistics = [weight(64, low=0.5, high=1.5), weight(64), weight(64), weight(64, low=0.5, high=1.5)]
     add("norm", "BatchNormalization", "BatchNormalization", [t(1, 64, 112, 112), *statistics], "f32 f16")
     add("norm", "InstanceNormalization", "InstanceNormalization", [t(1, 64, 56, 56), weight(64), weight(64)], "f32 f16")
+    add("norm", "BatchNormalization of 3 channels", "BatchNormalization", [t(20000, 3), *(weight(3, low=0.5, high=2) for _ in range(4))])
     add("norm", "InstanceNormalization rows of 16", "InstanceNormalization", [t(8, 512, 16), weight(512), weight(512)])
     add("norm", "InstanceNormalization rows of 49", "InstanceNormalization", [t(1, 1024, 7, 7), weight(1024), weight(1024)])
     add("norm", "GroupNormalization 32, 4x4", "GroupNormalization", [t(1, 512, 4, 4), weight(512), weight(512)], model=21,
@@ -320,6 +321,8 @@ def norms():
     add("softmax", "Softmax rows of 512", "Softmax", [t(512, 512)], "f32 f16 bf16 f64", axis=-1)
     add("softmax", "Softmax rows of 30000", "Softmax", [t(8, 30000)], "f32 f16", axis=-1)
     add("softmax", "Softmax of one row", "Softmax", [t(1, 200000)], "f32 f16", axis=-1)
+    add("softmax", "Softmax rows of 4", "Softmax", [t(20000, 4)], "f32 f16", axis=-1)
+    add("softmax", "LogSoftmax rows of 10", "LogSoftmax", [t(20000, 10)], "f32 f16", axis=-1)
     add("softmax", "Softmax channels", "Softmax", [t(1, 64, 64, 64)], "f32 f16", axis=1)
     add("softmax", "LogSoftmax rows of 512", "LogSoftmax", [t(512, 512)], "f32 f16", axis=-1)
     add("softmax", "Hardmax rows of 512", "Hardmax", [t(512, 512)], "f32 f16", axis=-1)
@@ -370,6 +373,8 @@ def binary():
     add("binary", "Add column", "Add", [t(*whole), t(256, 1)], "f32 f16 i64")
     add("binary", "Mul channels", "Mul", [t(1, 64, 56, 56), t(1, 64, 1, 1)], "f32 f16")
     add("binary", "Mul pixels", "Mul", [t(8, 64, 64, 3), t(3)], "f32 f16")
+    add("binary", "Add rows of 3", "Add", [t(64000, 3), t(3)], "i64 f64")
+    add("binary", "Div rows of 4 by a number each", "Div", [t(64000, 4), t(64000, 1, low=1, high=5)], "f32 i64")
     add("binary", "Mul scalar", "Mul", [t(*whole), t(1)], "f32 f16 i64")
     add("binary", "Add outer", "Add", [t(512, 1), t(1, 512)], "f32 i64")
     add("binary", "Add middle", "Add", [t(32, 16, 512), t(32, 1, 512)])
@@ -394,6 +399,8 @@ def binary():
     for op in ("Equal", "Less", "Greater", "GreaterOrEqual"):
         add("compare", op, op, [t(*whole), t(*whole)], "f32 i64 i32" if op != "GreaterOrEqual" else "f32 f16")
     add("compare", "Equal scalar", "Equal", [t(*whole), scalar(3, "i64")], "i64")
+    add("compare", "Less rows of 3", "Less", [t(64000, 3), t(3)], "f32 i64")
+    add("compare", "Greater rows of 64 and a number each", "Greater", [t(64, 64, 64), t(64, 64, 1)], "f32")
     add("compare", "Less row column", "Less", [t(512, 1), t(1, 512)], "i64 f32")
     for op in ("And", "Or", "Xor"):
         add("logic", op, op, [t(1024, 1024), t(1024, 1024)], "bool")
@@ -402,6 +409,7 @@ def binary():
     add("logic", "BitShift", "BitShift", [t(*whole), t(*whole, low=0, high=7)], "u8", direction="LEFT")
     add("where", "Where", "Where", [t(*whole, type="bool"), t(*whole), t(*whole)], "f32 f16 i64 u8")
     add("where", "Where scalar", "Where", [t(1, 1, 512, 512, type="bool"), t(1), t(1, 1, 512, 512)], "f32 f16 i64")
+    add("where", "Where rows of 3", "Where", [t(64000, 1, type="bool"), t(64000, 3), t(3)], "f32 i64")
     add("where", "Where row mask", "Where", [t(1, 1, 1, 128, type="bool"), t(1, 12, 128, 128), t(1)], "f32")
 
 

@@ -22,6 +22,18 @@ int64_t QuantizationDesc::parameter_of(int64_t element) const {
   return (element / inner / length * blocks + at / block_size) * inner + element % inner;
 }
 
+Result<LookupDesc> read_lookup(const Shape& x, const Shape& table) {
+  LookupDesc desc;
+  const bool channels = table.rank() == 2 && x.rank() > 1;
+  if (channels) desc.tables = x[1];
+  TENON_INVALID_IF(
+      table != (channels ? Shape{desc.tables, 256} : Shape{256}),
+      "The table of LookupBytes has shape {} for X of shape {}; it needs [256], or [C,256] for X [N,C,...].",
+      table.to_string(), x.to_string());
+  for (int i = channels ? 2 : 0; i < x.rank(); ++i) desc.inner *= x[i];
+  return desc;
+}
+
 Result<QuantizationDesc> read_quantization(const Node& node, const Shape& x, const Shape& parameter) {
   using Granularity = QuantizationDesc::Granularity;
   const Attributes attributes(node);

@@ -1,5 +1,6 @@
 // QuantizeLinear 10 and DequantizeLinear 10, also of com.microsoft: which scale and zero point an element has.
 // DynamicQuantizeLinear 11: its scale and zero point. MatMulInteger 10 and QLinearMatMul 10: those of rows and columns.
+// tenon.LookupBytes: which table an element has.
 #pragma once
 
 #include "ops/input_shapes.h"
@@ -29,6 +30,14 @@ struct DynamicQuantization {
   uint8_t zero_point = 0;
 };
 DynamicQuantization dynamic_quantization(float low, float high);
+
+// tenon.LookupBytes: element `e` of X has table e / inner % tables.
+struct LookupDesc {
+  int64_t inner = 1;  // elements of X from one index of axis 1 to the next
+  int64_t tables = 1;
+};
+// Errors: `table` is neither [256] nor [C, 256] for X [N, C, ...].
+Result<LookupDesc> read_lookup(const Shape& x, const Shape& table);
 
 // How the elements of a scale or a zero point belong to the lines of a matrix operand: the rows of A and Y, the columns
 // of B.

@@ -89,10 +89,7 @@ Result<ConstantRef> scaled_weights(const Node& conv, const Constant& weights, st
   return out;
 }
 
-// A normalisation by constants, as x * factor + shift for each channel.
-struct ChannelLines {
-  std::vector<double> factor, shift;
-};
+}  // namespace
 
 std::optional<ChannelLines> batch_norm_lines(const Rewriter& rewriter, const Node& node, size_t channels) {
   if (node.inputs.size() != 5 || node.outputs.size() != 1) return std::nullopt;
@@ -113,6 +110,8 @@ std::optional<ChannelLines> batch_norm_lines(const Rewriter& rewriter, const Nod
   }
   return lines;
 }
+
+namespace {
 
 // A convolution, or a normalisation: a depthwise convolution of one tap.
 struct Branch {

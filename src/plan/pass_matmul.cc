@@ -55,6 +55,66 @@ std::optional<Node> from_gemm(Rewriter& rewriter, const Node& node) {
   return matmul;
 }
 
+// A normalisation by constants of the columns of a product with constant weights becomes part of them and of the bias,
+// also behind a Reshape that keeps the columns. Whether node `here` was replaced.
+Result<bool> norm_into_product(Rewriter& rewriter, NodeId here) {
+  const Node node = rewriter.node(here);
+  if (node.op_type != "BatchNormalization" || !node.domain.empty()) return false;
+  const ValueId x = node.inputs[0];
+  const Node* reshape = rewriter.made_by(x, "Reshape");
+  if (reshape == nullptr) reshape = rewriter.made_by(x, "Flatten");
+  const ValueId product = reshape != nullptr ? reshape->inputs[0] : x;
+  const Node* matmul = rewriter.made_by(product, "MatMul", "tenon");
+  if (matmul == nullptr || !rewriter.read_once(x) || !rewriter.read_once(product)) return false;
+  const MatMulForm form = read_matmul_form(*matmul);
+  const ConstantRef weights = rewriter.constant(matmul->inputs[form.b]), bias = rewriter.constant(matmul->input(2));
+  if (form.activated || form.residual != kNoInput || !weights || weights->type != DataType::kFloat ||
+      weights->shape.rank() != 2 || (matmul->input(2) != kNoValue && (!bias || bias->type != DataType::kFloat)))
+    return false;
+  const int64_t rows = weights->shape[0], length = weights->shape[1], columns = form.trans_b ? rows : length;
+  const auto has_columns = [&](ValueId id) {
+    const Value& value = rewriter.value(id);
+    return value.has_rank && !value.dims.empty() && value.dims.back().value == columns;
+  };
+  if (!has_columns(product) || !has_columns(x) || rewriter.value(x).dims.size() != 2) return false;
+  const std::optional<ChannelLines> lines = batch_norm_lines(rewriter, node, static_cast<size_t>(columns));
+  if (!lines || !rewriter.may_make(weights->size_bytes + lines->shift.size() * sizeof(float))) return false;
+  const std::vector<float> factor(lines->factor.begin(), lines->factor.end());
+  std::byte *to = nullptr, *sums = nullptr;
+  TENON_TRY_ASSIGN(ConstantRef new_weights, make_constant(DataType::kFloat, weights->shape, &to));
+  TENON_TRY_ASSIGN(ConstantRef new_bias, make_constant(DataType::kFloat, Shape{columns}, &sums));
+  const float* from = weights->as<float>().data();
+  auto* made = reinterpret_cast<float*>(to);
+  for (int64_t row = 0; row < rows; ++row, from += length, made += length) {
+    if (form.trans_b)
+      for (int64_t j = 0; j < length; ++j) made[j] = from[j] * factor[row];
+    else
+      for (int64_t j = 0; j < length; ++j) made[j] = from[j] * factor[j];
+  }
+  for (int64_t j = 0; j < columns; ++j) {
+    const double before = bias ? double{bias->as<float>()[j]} : 0;
+    reinterpret_cast<float*>(sums)[j] = static_cast<float>(before * lines->factor[j] + lines->shift[j]);
+  }
+  Node fused = *matmul;
+  const std::string name = rewriter.value(node.outputs[0]).name;
+  fused.inputs.resize(3, kNoValue);
+  fused.inputs[form.b] = rewriter.add_constant(name + ":weights", std::move(new_weights));
+  fused.inputs[2] = rewriter.add_constant(name + ":bias", std::move(new_bias));
+  fused.outputs = node.outputs;
+  if (reshape == nullptr) {
+    rewriter.replace(here, std::move(fused));
+    return true;
+  }
+  Node last = *reshape;
+  Value value = rewriter.value(product);
+  value.name = name + ":product";
+  fused.outputs = {last.inputs[0] = rewriter.add_value(std::move(value))};
+  last.outputs = node.outputs;
+  rewriter.insert_before(here, std::move(fused));
+  rewriter.replace(here, std::move(last));
+  return true;
+}
+
 }  // namespace
 
 Status pass_matmuls(Graph& graph, const PassOptions&) {
@@ -77,6 +137,8 @@ Status pass_matmul_bias(Graph& graph, const PassOptions&) {
   Rewriter rewriter(graph);
   for (NodeId i : rewriter.ids()) {
     if (rewriter.erased(i)) continue;
+    TENON_TRY_ASSIGN(const bool normalised, norm_into_product(rewriter, i));
+    if (normalised) continue;
     const Node& node = rewriter.node(i);
     if (!node.domain.empty() || node.inputs.size() != 2) continue;
     const bool add = node.op_type == "Add", scale = node.op_type == "Mul" || node.op_type == "Div";

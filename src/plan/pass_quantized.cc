@@ -1,6 +1,6 @@
 // Products between quantised numbers become products of bytes: tenon.QuantizedMatMul and tenon.QuantizedConv, with the
-// scales, bias, activation, residual and QuantizeLinear around them. Functions of one number between DequantizeLinear
-// and QuantizeLinear become tables of 256 bytes.
+// scales, bias, activation, residual and QuantizeLinear around them. Functions of one byte, between DequantizeLinear
+// and QuantizeLinear or by operators such as QLinearMul, become tables of 256 bytes, or of 256 for each channel.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -11,6 +11,7 @@
 #include "ops/attributes.h"
 #include "ops/elementwise.h"
 #include "ops/matmul.h"
+#include "ops/norm.h"
 #include "ops/quantized_bytes.h"
 #include "ops/unary.h"
 #include "plan/pass_quantized.h"
@@ -40,6 +41,18 @@ const Node* product(const Rewriter& rewriter, ValueId id) {
   for (std::string_view op : {"QuantizedMatMul", "QuantizedConv"})
     if (const Node* node = rewriter.made_by(id, op, "tenon")) return node;
   return nullptr;
+}
+
+// A fused product that makes the bytes `id`. QLinearConv has the same inputs and the same arithmetic.
+std::optional<Node> byte_product(const Rewriter& rewriter, ValueId id) {
+  if (const Node* node = product(rewriter, id); node != nullptr && makes_bytes(*node)) return *node;
+  const Node* conv = rewriter.read_once(id) ? rewriter.made_by(id, "QLinearConv") : nullptr;
+  if (conv == nullptr) return std::nullopt;
+  Node made = *conv;
+  made.domain = "tenon";
+  made.op_type = "QuantizedConv";
+  made.since_version = 1;
+  return made;
 }
 
 // A fused product that makes the float32 numbers `id`: as it is, or with the bytes that it makes and their
@@ -419,26 +432,6 @@ std::optional<Node> from_binary(const Rewriter& rewriter, const Node& node, cons
   return std::nullopt;
 }
 
-// Quantize(Concat(Dequantize(a), Dequantize(b), ...)) where all bytes have one type: Concat of the bytes where they
-// have one step too.
-std::optional<Node> from_concat(const Rewriter& rewriter, const Node& node, const QuantizedEdge& to) {
-  const Node* concat = rewriter.made_by(node.inputs[0], "Concat");
-  if (concat == nullptr || !rewriter.read_once(node.inputs[0])) return std::nullopt;
-  Node joined = *concat;
-  Node made = make_node("QLinearConcat", 1, node.name, {to.scale, to.zero}, node.outputs);
-  made.domain = "com.microsoft";
-  made.set_int("axis", Attributes(*concat).integer("axis"));
-  bool same = is_usual(rewriter, to.scale);
-  for (ValueId& part : joined.inputs) {
-    const QuantizedEdge from = dequantized(rewriter, part);
-    if (from.node == nullptr || rewriter.value(from.bytes).type != rewriter.value(to.bytes).type) return std::nullopt;
-    made.inputs.insert(made.inputs.end(), {from.bytes, from.scale, from.zero});
-    same = same && same_constant(rewriter, from.scale, to.scale) && same_constant(rewriter, from.zero, to.zero);
-    part = from.bytes;
-  }
-  return same ? joined : made;
-}
-
 // Quantize(GlobalAveragePool(Dequantize(x))): a sum of bytes is exact, where that of their numbers is rounded.
 std::optional<Node> from_mean(const Rewriter& rewriter, const Node& node, const QuantizedEdge& to) {
   const Node* pool = rewriter.made_by(node.inputs[0], "GlobalAveragePool");
@@ -461,12 +454,12 @@ std::optional<Node> fuse(Rewriter& rewriter, const Node& node, const PerValue<bo
     return made;
   }
   if (node.domain == "tenon" && node.op_type == "LookupBytes") {
-    const Node* source = product(rewriter, node.inputs[0]);
-    if (source == nullptr || !makes_bytes(*source) || source->input(table_input(*source)) != kNoValue ||
-        rewriter.value(node.inputs[0]).type != rewriter.value(node.outputs[0]).type)
+    std::optional<Node> made = byte_product(rewriter, node.inputs[0]);
+    if (!made || made->input(table_input(*made)) != kNoValue ||
+        rewriter.value(node.inputs[0]).type != rewriter.value(node.outputs[0]).type ||
+        rewriter.constant(node.inputs[1])->shape.rank() != 1)
       return std::nullopt;
-    Node made = *source;
-    set_input(made, table_input(made), node.inputs[1]);
+    set_input(*made, table_input(*made), node.inputs[1]);
     return made;
   }
   if (!node.domain.empty()) return std::nullopt;
@@ -480,7 +473,6 @@ std::optional<Node> fuse(Rewriter& rewriter, const Node& node, const PerValue<bo
     if (edge.node == nullptr) return std::nullopt;
     if (std::optional<Node> softmax = from_softmax(rewriter, node, edge)) return softmax;
     if (std::optional<Node> binary = from_binary(rewriter, node, edge)) return binary;
-    if (std::optional<Node> concat = from_concat(rewriter, node, edge)) return concat;
     if (std::optional<Node> mean = from_mean(rewriter, node, edge)) return mean;
     const Node* source = product(rewriter, node.inputs[0]);
     if (source == nullptr || makes_bytes(*source)) return std::nullopt;
@@ -501,66 +493,93 @@ std::optional<Node> fuse(Rewriter& rewriter, const Node& node, const PerValue<bo
 // --- tables ---
 
 bool is_binary(const Node& node) {
-  static constexpr std::string_view kBinary[] = {"Add", "Sub", "Mul", "Div", "Max", "Min", "Pow"};
+  static constexpr std::string_view kBinary[] = {"Add", "Sub", "Mul", "Div", "Max", "Min", "Pow", "PRelu"};
   return node.domain.empty() && node.inputs.size() == 2 &&
          std::ranges::find(kBinary, node.op_type) != std::end(kBinary);
 }
 
-// An operation on each element of one value that is not constant: its input, else SIZE_MAX.
-size_t function_input(const Rewriter& rewriter, const Node& node) {
-  if (node.outputs.size() != 1 || !rewriter.is_float(node.outputs[0])) return SIZE_MAX;
+// The input of an operation on each element that is not constant: SIZE_MAX where it is no such one. With `channels`
+// not 0, the others have one number for each index of axis 1.
+struct ElementStep {
+  size_t input = SIZE_MAX;
+  int64_t channels = 0;
+};
+
+// Has `id` one number for each of the channels of x [N, channels, ...]?
+bool has_channels(const Rewriter& rewriter, ValueId id, size_t rank, int64_t channels) {
+  const ConstantRef& constant = rewriter.constant(id);
+  if (!constant || constant->type != DataType::kFloat || constant->shape.element_count() != channels) return false;
+  const int axis = constant->shape.rank() - static_cast<int>(rank) + 1;
+  return (axis == 0 || axis == 1) && constant->shape[axis] == channels;
+}
+
+ElementStep channel_step(const Rewriter& rewriter, const Node& node) {
+  // Of smaller planes, reading the tables takes as long as the operators.
+  constexpr int64_t kLeastPlane = 512;
+  const bool norm = node.domain.empty() && node.op_type == "BatchNormalization" && node.inputs.size() == 5;
+  if (!norm && !is_binary(node)) return {};
+  for (size_t side : {0, 1}) {
+    if (side == 1 && (norm || node.op_type == "PRelu")) break;
+    if (!rewriter.is_float(node.inputs[side]) || !rewriter.value(node.inputs[side]).has_rank) continue;
+    const std::vector<Dim>& dims = rewriter.value(node.inputs[side]).dims;
+    if (dims.size() < 3 || !dims[1].known() || dims[1].value < 1) continue;
+    const int64_t channels = dims[1].value;
+    int64_t plane = 1;
+    for (size_t i = 2; i < dims.size() && plane < kLeastPlane; ++i)
+      plane *= dims[i].known() ? dims[i].value : kLeastPlane;
+    if (plane < kLeastPlane) continue;
+    bool fits = !norm || !read_batch_norm(node).training;
+    for (size_t i = 0; i < node.inputs.size() && fits; ++i)
+      fits = i == side || has_channels(rewriter, node.inputs[i], norm ? 2 : dims.size(), channels);
+    if (fits) return {side, channels};
+  }
+  return {};
+}
+
+ElementStep element_step(const Rewriter& rewriter, const Node& node) {
+  if (node.outputs.size() != 1 || !rewriter.is_float(node.outputs[0])) return {};
   if (is_unary(node) && rewriter.is_float(node.input(0))) {
     for (size_t i = 1; i < node.inputs.size(); ++i)
-      if (node.inputs[i] != kNoValue && rewriter.constant(node.inputs[i]) == nullptr) return SIZE_MAX;
-    return 0;
+      if (node.inputs[i] != kNoValue && rewriter.constant(node.inputs[i]) == nullptr) return {};
+    return {0};
   }
   if (is_binary(node))
     for (size_t side : {0, 1})
-      if (rewriter.scalar_beside(node.inputs[1 - side], node.inputs[side])) return side;
-  return SIZE_MAX;
+      if (rewriter.scalar_beside(node.inputs[1 - side], node.inputs[side])) return {side};
+  return channel_step(rewriter, node);
 }
 
-// A constant of the 256 bytes that a type has, in the order of their bits.
-Result<ConstantRef> all_bytes(DataType type) {
-  std::byte* data = nullptr;
-  TENON_TRY_ASSIGN(ConstantRef constant, make_constant(type, Shape{256}, &data));
-  for (int i = 0; i < 256; ++i) data[i] = static_cast<std::byte>(i);
-  return constant;
+// The operands of an operator that computes each byte from those at the same place and from constants; none where it is
+// no such one.
+std::vector<size_t> byte_operands(const Rewriter& rewriter, const Node& node) {
+  static constexpr std::string_view kNames[] = {"QLinearAdd", "QLinearLeakyRelu", "QLinearMul", "QLinearSigmoid"};
+  if (node.domain != "com.microsoft" || std::ranges::find(kNames, node.op_type) == std::end(kNames)) return {};
+  const Result<QuantizedForm> form = read_quantized_form(node);
+  if (!form.ok()) return {};
+  const auto is_constant = [&](ValueId id) { return id == kNoValue || rewriter.constant(id) != nullptr; };
+  std::vector<size_t> operands;
+  for (const ByteInputs& x : form->x) {
+    if (!is_constant(node.input(x.scale)) || !is_constant(node.input(x.zero_point))) return {};
+    if (!is_constant(node.input(x.data))) operands.push_back(x.data);
+  }
+  if (operands.empty() || !is_constant(node.input(form->y.scale)) || !is_constant(node.input(form->y.zero_point)))
+    return {};
+  const ValueId first = node.inputs[operands[0]];
+  for (const ByteInputs& x : form->x) {
+    const ConstantRef& constant = rewriter.constant(node.input(x.data));
+    const bool fits = constant != nullptr
+                          ? constant->shape.element_count() == 1 &&
+                                static_cast<size_t>(constant->shape.rank()) <= rank_of(rewriter, first)
+                          : node.input(x.data) == first || rewriter.same_shape(node.input(x.data), first);
+    if (!fits) return {};
+  }
+  return operands;
 }
 
 bool is_identity(const Constant& table) {
-  for (int i = 0; i < 256; ++i)
+  for (size_t i = 0; i < table.size_bytes; ++i)
     if (table.data[i] != static_cast<std::byte>(i)) return false;
   return true;
-}
-
-// The result of `node` where its inputs at `places` are `x`; null where it cannot be computed.
-ConstantRef applied(Rewriter& rewriter, const PassOptions& options, const Node& node, std::vector<size_t> places,
-                    std::vector<ConstantRef> x) {
-  Node asked = node;
-  for (size_t i = 0; i < x.size(); ++i) {
-    if (!x[i]) return nullptr;
-    asked.inputs[places[i]] = rewriter.add_constant(node.name + ":bytes", x[i]);
-  }
-  Value value = rewriter.value(node.outputs[0]);
-  value.constant = nullptr;
-  value.set_shape(Shape{256});
-  asked.outputs = {rewriter.add_value(std::move(value))};
-  Result<std::vector<ConstantRef>> results = options.evaluate(rewriter.graph(), asked);
-  return results.ok() && results->size() == 1 ? (*results)[0] : nullptr;
-}
-
-// DequantizeLinear of `bytes`, or of what `table` has for each of them.
-struct TableSource {
-  const Node* dequantize = nullptr;
-  ValueId bytes = kNoValue, table = kNoValue;
-};
-TableSource table_source(const Rewriter& rewriter, ValueId x) {
-  const QuantizedEdge edge = dequantized(rewriter, x);
-  if (edge.node == nullptr) return {};
-  if (const Node* lookup = rewriter.made_by(edge.bytes, "LookupBytes", "tenon"))
-    return {edge.node, lookup->inputs[0], lookup->inputs[1]};
-  return {edge.node, edge.bytes};
 }
 
 bool has_constant_step(const Rewriter& rewriter, const Node& edge) {
@@ -568,62 +587,140 @@ bool has_constant_step(const Rewriter& rewriter, const Node& edge) {
          (edge.input(2) == kNoValue || rewriter.constant(edge.inputs[2]) != nullptr);
 }
 
-// Computes a float32 value of a graph for the 256 bytes that are its only source.
+// Computes bytes or float32 numbers of a graph for the 256 bytes that are their only source.
 class ByteFunction {
  public:
   ByteFunction(Rewriter& rewriter, const PassOptions& options) : rewriter_(rewriter), options_(options) {}
 
-  // The source of `x` and of everything that was asked before; false where there is no single one.
+  // The source of the numbers `x` and of everything that was asked before; false where there is no single one.
   bool follow(ValueId x) {
-    if (const TableSource source = table_source(rewriter_, x); source.dequantize != nullptr) {
-      if (bytes_ == kNoValue) bytes_ = source.bytes;
-      return bytes_ == source.bytes && has_constant_step(rewriter_, *source.dequantize);
-    }
+    if (const QuantizedEdge edge = dequantized(rewriter_, x); edge.node != nullptr)
+      return has_constant_step(rewriter_, *edge.node) && follow_bytes(edge.bytes);
     constexpr int kMost = 16;
     const Node* maker = rewriter_.read_once(x) ? rewriter_.producer(x) : nullptr;
     if (maker == nullptr || ++operations_ > kMost) return false;
-    if (const size_t input = function_input(rewriter_, *maker); input != SIZE_MAX) return follow(maker->inputs[input]);
+    if (const ElementStep step = element_step(rewriter_, *maker); step.input != SIZE_MAX) {
+      if (step.channels != 0) take_channels(step.channels, x);
+      return follow(maker->inputs[step.input]);
+    }
     return is_binary(*maker) && follow(maker->inputs[0]) && follow(maker->inputs[1]);
   }
-  ConstantRef compute(ValueId x) {
-    if (const TableSource source = table_source(rewriter_, x); source.dequantize != nullptr) {
-      Result<ConstantRef> bytes = all_bytes(rewriter_.value(source.bytes).type);
-      if (!bytes.ok()) return nullptr;
-      return applied(rewriter_, options_, *source.dequantize, {0},
-                     {source.table == kNoValue ? *bytes : rewriter_.constant(source.table)});
-    }
-    const Node maker = *rewriter_.producer(x);
-    if (const size_t input = function_input(rewriter_, maker); input != SIZE_MAX)
-      return applied(rewriter_, options_, maker, {input}, {compute(maker.inputs[input])});
-    return applied(rewriter_, options_, maker, {0, 1}, {compute(maker.inputs[0]), compute(maker.inputs[1])});
+  // The same for bytes.
+  bool follow_bytes(ValueId x) {
+    const Source source = source_of(x);
+    if (bytes_ == kNoValue) bytes_ = source.bytes;
+    if (source.table != nullptr && source.table->shape.rank() == 2) take_channels(source.table->shape[0], x);
+    return bytes_ == source.bytes && rewriter_.constant(bytes_) == nullptr;
   }
+
+  ConstantRef compute(ValueId x) {
+    if (const QuantizedEdge edge = dequantized(rewriter_, x); edge.node != nullptr)
+      return applied(*edge.node, {0}, {bytes_of(edge.bytes)});
+    const Node maker = *rewriter_.producer(x);
+    if (const ElementStep step = element_step(rewriter_, maker); step.input != SIZE_MAX)
+      return applied(maker, {step.input}, {compute(maker.inputs[step.input])});
+    return applied(maker, {0, 1}, {compute(maker.inputs[0]), compute(maker.inputs[1])});
+  }
+  // What `x` has where the source has each byte, in the order of their bits; null where there is no memory.
+  ConstantRef bytes_of(ValueId x) const {
+    const Source source = source_of(x);
+    std::byte* data = nullptr;
+    Result<ConstantRef> made = make_constant(rewriter_.value(x).type, shape(), &data);
+    if (!made.ok()) return nullptr;
+    if (source.table == nullptr) {
+      for (size_t i = 0; i < (*made)->size_bytes; ++i) data[i] = static_cast<std::byte>(i);
+      return *std::move(made);
+    }
+    const size_t period = source.table->size_bytes;
+    for (size_t i = 0; i < (*made)->size_bytes; i += period) std::memcpy(data + i, source.table->data, period);
+    return *std::move(made);
+  }
+  // The result of `node` where its inputs at `places` are `x`; null where it cannot be computed.
+  ConstantRef applied(const Node& node, const std::vector<size_t>& places, const std::vector<ConstantRef>& x) {
+    Node asked = node;
+    for (size_t i = 0; i < x.size(); ++i) {
+      if (!x[i]) return nullptr;
+      asked.inputs[places[i]] = rewriter_.add_constant(node.name + ":bytes", x[i]);
+    }
+    Value value = rewriter_.value(node.outputs[0]);
+    value.constant = nullptr;
+    value.set_shape(shape());
+    asked.outputs = {rewriter_.add_value(std::move(value))};
+    Result<std::vector<ConstantRef>> results = options_.evaluate(rewriter_.graph(), asked);
+    // With channels they are large, and the graph keeps its values.
+    for (size_t place : places) rewriter_.graph().values[asked.inputs[place]].constant = nullptr;
+    return results.ok() && results->size() == 1 ? (*results)[0] : nullptr;
+  }
+
   ValueId bytes() const { return bytes_; }
-  int operations() const { return operations_; }
+  Shape table_shape() const { return channels_ == 0 ? Shape{256} : Shape{channels_, 256}; }
+  // What computing it may take at most.
+  size_t work_bytes() const {
+    return static_cast<size_t>(table_shape().element_count()) * static_cast<size_t>(8 * operations_ + 6);
+  }
 
  private:
+  // `bytes`, or what `table` has for each of them.
+  struct Source {
+    ValueId bytes = kNoValue;
+    ConstantRef table;
+  };
+  Source source_of(ValueId x) const {
+    if (const Node* lookup = rewriter_.made_by(x, "LookupBytes", "tenon"))
+      return {lookup->inputs[0], rewriter_.constant(lookup->inputs[1])};
+    return {x, nullptr};
+  }
+  void take_channels(int64_t channels, ValueId x) {
+    channels_ = channels;
+    rank_ = rank_of(rewriter_, x);
+  }
+  // Of the values that are computed: 256 elements for each channel, along another axis than the last where there is
+  // one.
+  Shape shape() const {
+    if (channels_ == 0) return Shape{256};
+    Shape shape{1, channels_, 256};
+    while (static_cast<size_t>(shape.rank()) < rank_) shape.push_back(1);
+    return shape;
+  }
+
   Rewriter& rewriter_;
   const PassOptions& options_;
   ValueId bytes_ = kNoValue;
+  int64_t channels_ = 0;  // 0: one table for all
+  size_t rank_ = 0;
   int operations_ = 0;
 };
 
-// Quantize(f(g(... Dequantize(x)))) becomes a table, also where several of them meet; one that changes nothing makes
-// `same[y]` x.
+// Quantize(f(g(... Dequantize(x)))), or QLinearMul(x, QLinearAdd(x, 3)), becomes a table, also where several of them
+// meet; one that changes nothing makes `same[y]` x.
 void make_table(Rewriter& rewriter, const PassOptions& options, NodeId i, std::map<ValueId, ValueId>& same) {
-  if (quantized(rewriter, rewriter.node(i)).node == nullptr || !has_constant_step(rewriter, rewriter.node(i))) return;
   const Node node = rewriter.node(i);
   ByteFunction function(rewriter, options);
-  if (!function.follow(node.inputs[0]) || rewriter.constant(function.bytes()) != nullptr) return;
-  if (!rewriter.may_make(static_cast<size_t>(256 * (8 * function.operations() + 6)))) return;
-  ConstantRef values = applied(rewriter, options, node, {0}, {function.compute(node.inputs[0])});
-  if (!values || values->size_bytes != 256) return;
+  const std::vector<size_t> operands = byte_operands(rewriter, node);
+  if (operands.empty()) {
+    if (quantized(rewriter, node).node == nullptr || !has_constant_step(rewriter, node)) return;
+    if (!function.follow(node.inputs[0])) return;
+  } else {
+    for (size_t operand : operands)
+      if (!function.follow_bytes(node.inputs[operand])) return;
+  }
+  if (!rewriter.may_make(function.work_bytes())) return;
+  std::vector<ConstantRef> inputs;
+  inputs.reserve(operands.size());
+  for (size_t operand : operands) inputs.push_back(function.bytes_of(node.inputs[operand]));
+  ConstantRef values = operands.empty() ? function.applied(node, {0}, {function.compute(node.inputs[0])})
+                                        : function.applied(node, operands, inputs);
+  const Shape shape = function.table_shape();
+  if (!values || values->size_bytes != static_cast<size_t>(shape.element_count())) return;
   if (rewriter.value(function.bytes()).type == rewriter.value(node.outputs[0]).type && is_identity(*values)) {
     same[node.outputs[0]] = function.bytes();
     rewriter.replace(i, make_node("Identity", 1, node.name, {function.bytes()}, node.outputs));
     return;
   }
-  const ValueId table = rewriter.add_constant(node.name + ":table", std::move(values));
-  rewriter.replace(i, make_internal("LookupBytes", node.name, {function.bytes(), table}, node.outputs));
+  auto table = std::make_shared<Constant>(*values);
+  table->shape = shape;
+  const ValueId id = rewriter.add_constant(node.name + ":table", std::move(table));
+  rewriter.replace(i, make_internal("LookupBytes", node.name, {function.bytes(), id}, node.outputs));
 }
 
 }  // namespace

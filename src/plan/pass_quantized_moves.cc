@@ -278,6 +278,36 @@ void raise_quantize(Rewriter& rewriter, NodeId i) {
   rewriter.replace(i, std::move(last));
 }
 
+// Quantize(Concat(Dequantize(a), Dequantize(b), ...)) becomes Concat(Quantize(Dequantize(a)), ...), whose parts are
+// tables of bytes, or a and b themselves where the steps are equal.
+void raise_over_concat(Rewriter& rewriter, NodeId i) {
+  const Node node = rewriter.node(i);
+  const QuantizedEdge edge = quantized(rewriter, node);
+  const Node* maker = rewriter.made_by(node.input(0), "Concat");
+  if (edge.node == nullptr || maker == nullptr || !rewriter.read_once(node.inputs[0])) return;
+  const auto is_constant = [&](const QuantizedEdge& one) {
+    return rewriter.constant(one.scale) && (one.zero == kNoValue || rewriter.constant(one.zero));
+  };
+  const auto fits = [&](ValueId part) {
+    const QuantizedEdge from = dequantized(rewriter, part);
+    return from.node != nullptr && is_constant(from);
+  };
+  if (!is_constant(edge) || !std::ranges::all_of(maker->inputs, fits)) return;
+  Node concat = *maker;
+  for (ValueId& part : concat.inputs) {
+    Node quantize = node;
+    quantize.inputs[0] = part;
+    Value bytes = rewriter.value(part);
+    bytes.name = rewriter.value(node.outputs[0]).name + ":part";
+    bytes.type = rewriter.value(node.outputs[0]).type;
+    bytes.constant = nullptr;
+    quantize.outputs = {part = rewriter.add_value(std::move(bytes))};
+    rewriter.insert_before(i, std::move(quantize));
+  }
+  concat.outputs = node.outputs;
+  rewriter.replace(i, std::move(concat));
+}
+
 }  // namespace
 
 QuantizedEdge dequantized(const Rewriter& rewriter, ValueId id) {
@@ -303,8 +333,10 @@ Status pass_quantized_moves(Graph& graph, const PassOptions&) {
     rewriter.finish();
   }
   Rewriter rewriter(graph);
-  for (NodeId i : rewriter.ids())
+  for (NodeId i : rewriter.ids()) {
+    if (!rewriter.erased(i)) raise_over_concat(rewriter, i);
     if (!rewriter.erased(i)) raise_quantize(rewriter, i);
+  }
   rewriter.finish();
   return {};
 }

@@ -2,6 +2,9 @@
 // inputs and outputs keep their ids, and only float32 values and, by the pass_quantized ones, bytes are fused.
 #pragma once
 
+#include <optional>
+#include <vector>
+
 #include "plan/pass_table.h"
 
 namespace tenon {
@@ -41,9 +44,15 @@ Status pass_normalisation_convolutions(Graph& graph, const PassOptions& options)
 Status pass_move_transposes(Graph& graph, const PassOptions& options);
 // pass_pad.cc: a Pad in front of a convolution or a pool becomes its padding
 Status pass_window_pads(Graph& graph, const PassOptions& options);
+// A normalisation by constants, as x * factor + shift for each channel.
+struct ChannelLines {
+  std::vector<double> factor, shift;
+};
+// Those of `node`, a BatchNormalization; none where it trains, or a parameter is no constant of float32.
+std::optional<ChannelLines> batch_norm_lines(const Rewriter& rewriter, const Node& node, size_t channels);
 // pass_matmul.cc
-Status pass_matmuls(Graph& graph, const PassOptions& options);  // MatMul and Gemm become tenon.MatMul
-Status pass_matmul_bias(Graph& graph, const PassOptions& options);
+Status pass_matmuls(Graph& graph, const PassOptions& options);      // MatMul and Gemm become tenon.MatMul
+Status pass_matmul_bias(Graph& graph, const PassOptions& options);  // also BatchNormalization of columns
 // pass_quantized_moves.cc: Shape, Reshape, Transpose, ... move bytes, not what they stand for
 Status pass_quantized_moves(Graph& graph, const PassOptions& options);
 // pass_quantized.cc

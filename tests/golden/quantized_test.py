@@ -27,7 +27,7 @@ class Quantized:
         self.marks = []
         self.zeros = False  # whether each tensor of bytes has a zero point
         value = self.pick(self.matmul, self.matmul, self.conv, self.dynamic_matmul, self.dynamic_conv,
-                          self.softmax, self.elements, self.maps, self.maps)()
+                          self.softmax, self.elements, self.maps, self.maps, self.channels, self.operators)()
         self.graph.output.append(helper.make_empty_tensor_value_info(value))
 
     def pick(self, *choices):
@@ -39,7 +39,8 @@ class Quantized:
 
     def node(self, op, inputs, outputs=1, **attributes):
         names = [self.fresh() for _ in range(outputs)]
-        self.graph.node.append(helper.make_node(op, inputs, names, **attributes))
+        domain = "com.microsoft" if op.startswith("QLinear") and op != "QLinearConv" else ""
+        self.graph.node.append(helper.make_node(op, inputs, names, domain=domain, **attributes))
         self.marks.append(op)
         return names[0] if outputs == 1 else names
 
@@ -176,6 +177,53 @@ class Quantized:
                 y = x
             known.append(self.rounded(y, self.pick(0.01937, 0.03119)))  # few sums lie next to a tie
         return self.last(self.node("Add", [known[-1], known[0]]) if self.rng.random() < 0.3 else known[-1])
+
+    def channels(self):
+        """Functions between steps that have parameters for each channel."""
+        channels, planes = int(self.rng.integers(1, 20)), self.pick((24, 25), (600,), (9, 9, 9), (5, 7))
+        shape = [channels] + [1] * len(planes)
+        first = y = self.rounded(self.input((self.pick(1, 3), channels, *planes)), 0.03)
+        for _ in range(int(self.rng.integers(1, 4))):
+            kind = self.pick("BatchNormalization", "PRelu", "Mul", "Add", "function")
+            if kind == "BatchNormalization":
+                spread = [self.constant(self.rng.uniform(0.5, 2, channels).astype(np.float32)) for _ in range(2)]
+                y = self.node(kind, [y, spread[0], self.constant(self.floats(channels)), self.constant(self.floats(channels)), spread[1]])
+            elif kind == "function":
+                y = self.function(y)
+            else:
+                operands = [y, self.constant(self.floats(*self.pick(shape, [1, *shape])))]
+                y = self.node(kind, operands if kind == "PRelu" or self.rng.random() < 0.5 else operands[::-1])
+            if self.rng.random() < 0.3:
+                y = self.rounded(y, self.pick(0.01937, 0.03119))
+        if self.rng.random() < 0.5:
+            parts = [self.rounded(y, 0.021), first, self.node("Neg", [first])]
+            y = self.node("Concat", parts[:self.pick(2, 2, 3)], axis=self.pick(1, 2))
+        return self.last(y)
+
+    def operators(self):
+        """Operators of bytes, most of which depend on one tensor alone."""
+        dtype = self.byte()
+        low = np.iinfo(dtype).min
+        step = lambda: (self.constant(np.float32(self.rng.uniform(0.01, 0.03))), self.constant(np.array(low + self.rng.integers(90, 160), dtype)))
+        channels = int(self.rng.integers(1, 12))
+        known = [self.quantize(self.input((1, channels, 9, 8)), 0.03, dtype)]
+        if known[0][2] == "":
+            known = [(*known[0][:2], self.constant(np.zeros((), dtype)))]
+        if self.rng.random() < 0.5:
+            weights = self.constant(self.rng.integers(-128, 128, (6, channels, 1, 3)).astype(np.int8))
+            y = step()
+            scale, zero = self.constant(np.float32(0.006)), self.constant(np.int8(3))
+            known = [(self.node("QLinearConv", [*known[0], weights, scale, zero, *y], pads=[0, 1, 0, 1]), *y)]
+        for _ in range(int(self.rng.integers(1, 6))):
+            kind, x, y = self.pick("QLinearAdd", "QLinearMul", "QLinearSigmoid", "QLinearLeakyRelu"), self.pick(*known), step()
+            if kind in ("QLinearAdd", "QLinearMul"):
+                number = (self.constant(np.asarray(low + self.rng.integers(0, 256, self.pick((), (1,), (1, 1), (8,)))).astype(dtype)), *step())
+                pair = [x, self.pick(number, *known)]
+                known.append((self.node(kind, [*pair[0], *pair[1], *y] if self.rng.random() < 0.5 else [*pair[1], *pair[0], *y]), *y))
+            else:
+                known.append((self.node(kind, [*x, *y]), *y))
+        self.step = 1
+        return known[-1][0]
 
     def window(self, spatial):
         kernel = [int(self.rng.integers(1, 4)) for _ in range(spatial)]

@@ -165,7 +165,7 @@ TEST(Fusion, PartsBetweenBytesStayBytes) {
   m.set("axis", int64_t{-1});
   m.output(m.node("QuantizeLinear", {other, m.number(0.025f)}));
   EXPECT_THAT(operators_left(m), testing::ElementsAre("QuantizeLinear", "QuantizeLinear", "Split", "Concat",
-                                                      "LookupBytes", "QLinearConcat"));
+                                                      "LookupBytes", "LookupBytes", "Concat"));
 }
 
 // The bytes of a map are summed as they are.
@@ -179,15 +179,15 @@ TEST(Fusion, AMeanBetweenBytesIsOneStep) {
   }
 }
 
-// One step that overflows float32 makes other bytes of the largest numbers.
-TEST(Fusion, PartsOfAStepThatOverflowsAreComputed) {
+// One step that overflows float32 makes other bytes of the largest numbers: those of a table.
+TEST(Fusion, PartsOfAStepThatOverflowsAreTables) {
   GraphMaker m(21);
   const ValueId scale = m.number(3e37f), x = m.input("x", {"N", "6"}, DataType::kUint8);
   const ValueId joined =
       m.node("Concat", {m.node("DequantizeLinear", {x, scale}), m.node("DequantizeLinear", {x, scale})});
   m.set("axis", int64_t{1});
   m.output(m.node("QuantizeLinear", {joined, scale}));
-  EXPECT_THAT(operators_left(m), testing::ElementsAre("QLinearConcat"));
+  EXPECT_THAT(operators_left(m), testing::ElementsAre("LookupBytes", "LookupBytes", "Concat"));
 }
 
 // GELU with a step between all its operators.
@@ -206,6 +206,116 @@ TEST(Fusion, BytesOfTwoSourcesThatMeetAreNoTable) {
   m.output(m.node("QuantizeLinear", {m.node("Sub", {x, m.node("Abs", {y})}), m.number(0.03f)}));
   EXPECT_THAT(operators_left(m), testing::ElementsAre("QuantizeLinear", "DequantizeLinear", "QuantizeLinear",
                                                       "DequantizeLinear", "Abs", "Sub", "QuantizeLinear"));
+}
+
+// Operators of bytes with steps that are constants.
+class ByteMaker {
+ public:
+  explicit ByteMaker(GraphMaker& m) : m_(m) {}
+  struct Bytes {
+    ValueId data, scale, zero;
+  };
+  ValueId constant(DataType type, const Shape& shape, int first) {
+    std::byte* data = nullptr;
+    ConstantRef made = *make_constant(type, shape, &data);
+    for (size_t i = 0; i < made->size_bytes; ++i) data[i] = static_cast<std::byte>(first + static_cast<int>(i) * 7);
+    return m_.graph().add_constant("bytes" + std::to_string(m_.graph().values.size()), std::move(made));
+  }
+  Bytes step(ValueId data, float scale, int zero) {
+    return {data, m_.number(scale), constant(DataType::kUint8, Shape{}, zero)};
+  }
+  Bytes quantized(ValueId x) {
+    Bytes y = step(kNoValue, 0.01f, 128);
+    y.data = m_.node("QuantizeLinear", {x, y.scale, y.zero});
+    return y;
+  }
+  Bytes number(int value) { return step(constant(DataType::kUint8, Shape{1}, value), 0.02f, 3); }
+  Bytes apply(const std::string& op, const std::vector<Bytes>& x, float scale = 0.015f) {
+    std::vector<ValueId> inputs;
+    for (const Bytes& one : x) inputs.insert(inputs.end(), {one.data, one.scale, one.zero});
+    Bytes y = step(kNoValue, scale, 100);
+    inputs.insert(inputs.end(), {y.scale, y.zero});
+    y.data = m_.node(op, inputs);
+    if (op != "QLinearConv") m_.graph().nodes.back().domain = "com.microsoft";
+    return y;
+  }
+
+ private:
+  GraphMaker& m_;
+};
+
+// HardSwish as quantizers write it.
+TEST(Fusion, OperatorsOfOneTensorOfBytesAreOneTable) {
+  GraphMaker m(21);
+  ByteMaker bytes(m);
+  const auto x = bytes.quantized(m.input("x", {"N", "6"}));
+  const auto gate = bytes.apply("QLinearMul", {bytes.apply("QLinearAdd", {bytes.number(153), x}), bytes.number(8)});
+  m.output(bytes.apply("QLinearMul", {x, gate}).data);
+  EXPECT_THAT(operators_left(m), testing::ElementsAre("QuantizeLinear", "LookupBytes"));
+}
+
+TEST(Fusion, AConvolutionOfBytesTakesOperatorsOfBytesAsItsTable) {
+  GraphMaker m(21);
+  ByteMaker bytes(m);
+  const auto x = bytes.quantized(m.input("x", {"N", "3", "7"}));
+  const auto w = bytes.step(bytes.constant(DataType::kUint8, Shape{4, 3, 3}, 90), 0.005f, 120);
+  const auto y = bytes.apply("QLinearConv", {x, w});
+  m.output(bytes.apply("QLinearMul", {bytes.apply("QLinearSigmoid", {y}), y}).data);
+  EXPECT_THAT(operators_left(m), testing::ElementsAre("QuantizeLinear", "QuantizedConv"));
+}
+
+// The parts get the step of the whole: by a table, or they have it already.
+TEST(Fusion, BytesAreConcatenatedInPlaceOfNumbers) {
+  GraphMaker m(21);
+  const ValueId x = rounded(m, m.input("x", {"N", "6"}), 0.02f), y = rounded(m, m.input("y", {"N", "4"}), 0.03f);
+  const ValueId whole = m.node("Concat", {x, y});
+  m.set("axis", int64_t{1});
+  m.output(m.node("Cos", {rounded(m, whole, 0.03f)}));
+  EXPECT_THAT(operators_left(m), testing::ElementsAre("QuantizeLinear", "QuantizeLinear", "LookupBytes", "Concat",
+                                                      "DequantizeLinear", "Cos"));
+}
+
+TEST(Fusion, NumbersThatAreReadAreConcatenated) {
+  GraphMaker m(21);
+  const ValueId x = rounded(m, m.input("x", {"N", "6"}), 0.02f), y = rounded(m, m.input("y", {"N", "4"}), 0.03f);
+  const ValueId whole = m.node("Concat", {x, y});
+  m.set("axis", int64_t{1});
+  m.output(m.node("QuantizeLinear", {whole, m.number(0.03f)}));
+  m.output(m.node("Cos", {whole}));
+  EXPECT_THAT(operators_left(m), testing::ElementsAre("QuantizeLinear", "DequantizeLinear", "QuantizeLinear",
+                                                      "DequantizeLinear", "Concat", "QuantizeLinear", "Cos"));
+}
+
+TEST(Fusion, OperatorsOfTwoTensorsOfBytesStay) {
+  GraphMaker m(21);
+  ByteMaker bytes(m);
+  const auto x = bytes.quantized(m.input("x", {"N", "6"})), y = bytes.quantized(m.input("y", {"N", "6"}));
+  m.output(bytes.apply("QLinearAdd", {x, bytes.apply("QLinearLeakyRelu", {y})}).data);
+  // A number of more dimensions changes the shape.
+  const auto number = bytes.step(bytes.constant(DataType::kUint8, Shape{1, 1, 1}, 200), 0.02f, 3);
+  m.output(bytes.apply("QLinearAdd", {x, number}).data);
+  EXPECT_THAT(operators_left(m),
+              testing::ElementsAre("QuantizeLinear", "QuantizeLinear", "LookupBytes", "QLinearAdd", "QLinearAdd"));
+}
+
+// The numbers of BatchNormalization for 5 channels of planes of 24 by `columns`.
+std::vector<std::string> normalised_bytes(const std::string& columns) {
+  GraphMaker m(21);
+  const ValueId x = rounded(m, m.input("x", {"N", "5", "24", columns}), 0.02f);
+  const ValueId variance = m.floats("variance", {5}, {0.5f, 1, 1.5f, 2, 2.5f});
+  ValueId y = m.node("BatchNormalization",
+                     {x, m.weights("scale", {5}), m.weights("bias", {5}), m.weights("mean", {5}), variance});
+  y = m.node("Sigmoid", {m.node("PRelu", {y, m.weights("slope", {5, 1, 1})})});
+  m.output(m.node("QuantizeLinear", {m.node("Mul", {m.weights("factor", {1, 5, 1, 1}), y}), m.number(0.004f)}));
+  return operators_left(m);
+}
+
+TEST(Fusion, FunctionsOfNumbersAndTheirChannelAreATableForEachChannel) {
+  EXPECT_THAT(normalised_bytes("25"), testing::ElementsAre("QuantizeLinear", "LookupBytes"));
+}
+
+TEST(Fusion, ChannelsOfFewNumbersHaveNoTables) {
+  EXPECT_THAT(normalised_bytes("2"), testing::Contains("BatchNormalization"));
 }
 
 // Quantizers repeat the step of a value behind each operator that only moves its elements.

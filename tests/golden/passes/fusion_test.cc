@@ -318,6 +318,32 @@ TEST(Fusion, MatMulAndGemmTakeBiasScaleAndActivation) {
   expect_golden("matmul", m);
 }
 
+TEST(Fusion, ProductsWithConstantsTakeNormalisationsOfTheirColumns) {
+  GraphMaker m;
+  int count = 0;
+  const auto normalised = [&](ValueId x, int64_t columns) {
+    const std::string suffix = std::to_string(count++);
+    const std::vector<float> variance(static_cast<size_t>(columns), 0.25f);
+    return m.node("BatchNormalization",
+                  {x, m.weights("scale" + suffix, {columns}), m.weights("shift" + suffix, {columns}),
+                   m.weights("mean" + suffix, {columns}), m.floats("variance" + suffix, {columns}, variance)});
+  };
+  const ValueId x = m.input("x", {"N", "5", "8"});
+  // LeViT
+  ValueId y = m.node("Reshape", {m.node("MatMul", {x, m.weights("w", {8, 6})}), m.ints({-1, 6})});
+  m.output(m.node("HardSwish", {m.node("Reshape", {normalised(y, 6), m.ints({-1, 5, 6})})}));
+  const ValueId a = m.input("a", {"N", "8"});
+  y = m.node("Gemm", {a, m.weights("w2", {6, 8}), m.weights("b2", {6})});
+  m.set("transB", int64_t{1}).set("alpha", 0.5f);
+  m.output(m.node("Relu", {normalised(y, 6)}));
+  // Channels that are not columns, and a product that something else reads.
+  y = m.node("Reshape", {m.node("MatMul", {a, m.weights("w3", {8, 6})}), m.ints({-1, 2})});
+  m.output(normalised(y, 2));
+  y = m.node("MatMul", {a, m.weights("w4", {8, 6})});
+  m.output(m.node("Add", {y, normalised(y, 6)}));
+  expect_golden("matmul_norm", m);
+}
+
 TEST(Fusion, LayerNormalizationAndTheAdditionBeforeIt) {
   GraphMaker m;
   ValueId x = m.input("x", {"N", "3", "8"});

@@ -103,13 +103,13 @@ void softmax_columns(const float* x, float* y, int64_t n, int64_t inner, int64_t
       });
     for (int64_t j = 0; j < kColumnBlock; j += kWide) {
       const FW s = load_wide(sums + j);
-      store_wide(sums + j, log ? load_wide(maxima + j) + log8(s) : set_wide(1.0f) / s);
+      store_wide(sums + j, log ? log8(s) : set_wide(1.0f) / s);
     }
     for (int64_t p = 0; p < n; ++p)
       for_wides(width, [&](int64_t j, int64_t count) {
         float* const out = y + p * inner + c0 + j;
         store_some(out, count,
-                   log ? load_some(x + p * inner + c0 + j, count, 0) - load_wide(sums + j)
+                   log ? load_some(x + p * inner + c0 + j, count, 0) - load_wide(maxima + j) - load_wide(sums + j)
                        : load_some(out, count, 0) * load_wide(sums + j));
       });
   }

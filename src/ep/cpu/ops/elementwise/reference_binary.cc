@@ -21,6 +21,9 @@ namespace {
 // Elements of a chunk that is worth claiming.
 constexpr int64_t kGrain = 16384;
 
+// Elements of a row with a few others that are worth copying.
+constexpr int64_t kGathered = 64;
+
 // Returns false when the data cannot be computed with (an integer division by zero). y may be a or b.
 using Loop = bool (*)(const void* a, const void* b, void* y, int64_t count, int64_t a_step, int64_t b_step);
 
@@ -393,6 +396,11 @@ struct PairLoop {
 
   bool run(const std::byte* a, const std::byte* b, std::byte* y, int64_t begin, int64_t end) const {
     bool ok = true;
+    if (walk.has_short_rows(kGathered) && a_bytes <= 8 && b_bytes <= 8) {
+      for (nn::SpreadRows rows(walk, {{a, a_bytes}, {b, b_bytes}}, begin, end); rows.next();)
+        ok &= loop(rows.elements<void>(0), rows.elements<void>(1), y + rows.at() * y_bytes, rows.count(), 1, 1);
+      return ok;
+    }
     // Loops take no two strides of 0: both operands broadcast to a third one, or a row is one element.
     const bool same = walk.row_stride(0) == 0 && walk.row_stride(1) == 0;
     walk.pieces(begin, end, [&](int64_t at, const auto& offset, int64_t n) {
@@ -604,6 +612,13 @@ Result<RefImpl> make_where(RefNode& node) {
   impl.elementwise = true;
   impl.run = [chosen, bytes, walk](KernelContext& context) -> Status {
     context.pool->parallel_for(walk.count(), kGrain, [&](int64_t begin, int64_t end) {
+      if (walk.has_short_rows(kGathered) && bytes <= 8) {
+        const void* const* const x = context.inputs.data();
+        for (nn::SpreadRows rows(walk, {{x[0], 1}, {x[1], bytes}, {x[2], bytes}}, begin, end); rows.next();)
+          chosen(rows.elements<uint8_t>(0), rows.elements<void>(1), rows.elements<void>(2),
+                 context.output<std::byte>(0) + rows.at() * bytes, rows.count(), 1, 1, 1);
+        return;
+      }
       walk.pieces(begin, end, [&](int64_t at, const auto& offset, int64_t n) {
         chosen(context.input<uint8_t>(0) + offset[0], context.input<std::byte>(1) + offset[1] * bytes,
                context.input<std::byte>(2) + offset[2] * bytes, context.output<std::byte>(0) + at * bytes, n,

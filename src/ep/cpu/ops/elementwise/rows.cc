@@ -143,6 +143,13 @@ class BinaryKernel final : public Kernel {
     const float* const b = context.input<float>(1);
     float* const y = context.output<float>(0);
     const auto apply = eltwise_table().binary[static_cast<int>(op_)];
+    if (constexpr int64_t kGathered = 8; walk_.has_short_rows(kGathered)) {
+      context.pool->parallel_for(walk_.count(), kCheapGrain, [&](int64_t begin, int64_t end) {
+        for (SpreadRows rows(walk_, {{a, sizeof *a}, {b, sizeof *b}}, begin, end); rows.next();)
+          apply(rows.elements<float>(0), 1, rows.elements<float>(1), 1, y + rows.at(), rows.count());
+      });
+      return {};
+    }
     // A row of one element may have stride 0 on both sides, which the loop does not take.
     const int64_t a_stride = walk_.row() == 1 ? 1 : walk_.row_stride(0);
     const int64_t b_stride = walk_.row() == 1 ? 1 : walk_.row_stride(1);

@@ -139,17 +139,19 @@ void scale_short_channels(const BatchPlan& plan, KernelContext& context, DataTyp
     eltwise_table().binary[static_cast<int>(op)](a, 1, b, 1, y, n);
   };
   const int64_t image = plan.channels * plan.inner;
+  // Of small images, as many as a piece has room for.
+  const int64_t together = std::clamp<int64_t>(kPiece / std::max<int64_t>(1, image), 1, end - begin);
   for (int64_t first = 0; first < image; first += kPiece) {
-    const int64_t n = std::min(kPiece, image - first);
-    for (int64_t i = 0; i < n; ++i) {
-      const int64_t c = (first + i) / plan.inner;
+    const int64_t piece = std::min(kPiece, together * image - first);
+    for (int64_t i = 0; i < piece; ++i) {
+      const int64_t c = (first + i) % image / plan.inner;
       const auto read = [&](size_t input) { return plan.readers[input](context.inputs[input], c); };
       means[i] = static_cast<float>(read(3));
       factors[i] = static_cast<float>(read(1) / std::sqrt(read(4) + plan.epsilon));
       offsets[i] = static_cast<float>(read(2));
     }
-    for (int64_t b = begin; b < end; ++b) {
-      const int64_t at = b * image + first;
+    for (int64_t b = begin; b < end; b += together) {
+      const int64_t at = b * image + first, n = std::min(piece, (end - b) * image - first);
       float* const y = nn::begin_floats(type, context.outputs[0], at, buffer);
       apply(Binary::kSub, nn::read_floats(type, context.inputs[0], at, n, buffer), means, y, n);
       apply(Binary::kMul, y, factors, y, n);

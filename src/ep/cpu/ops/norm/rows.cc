@@ -172,37 +172,25 @@ class SoftmaxKernel final : public Kernel {
         n_(desc.length),
         inner_(desc.inner),
         log_(desc.kind == SoftmaxDesc::Kind::kLogSoftmax),
-        guarded_(desc.guarded) {}
+        guarded_(desc.guarded) {
+    const int64_t short_row = log_ ? 24 : 20;  // longer ones fill vectors well enough themselves
+    turned_ = inner_ == 1 ? n_ <= short_row && outer_ >= kFewestTurned : is_short_inner<float>(outer_, n_, inner_);
+  }
 
   Status run(KernelContext& context) const override {
     if (is_narrow(from_) || is_narrow(to_)) {
-      narrow_rows(context, from_, to_, outer_, n_, [this](const float* x, float* y, int64_t count) {
-        norm_table().softmax_rows(x, y, count, n_, log_);
-        if (guarded_) drop_nan(y, count * n_);
-      });
+      narrow_rows(context, from_, to_, outer_, n_,
+                  [this](const float* x, float* y, int64_t count) { run_outers(x, y, count); });
       return {};
     }
     const float* const x = context.input<float>(0);
     float* const y = context.output<float>(0);
-    if (inner_ == 1) {
-      if (const Parts parts = parts_of(outer_, n_); parts.shared()) return run_shared(context, parts);
-      const int64_t grain = std::max<int64_t>(1, 2048 / n_);
-      context.pool->parallel_for(outer_, grain, [&](int64_t begin, int64_t end) {
-        norm_table().softmax_rows(x + begin * n_, y + begin * n_, end - begin, n_, log_);
-        if (guarded_) drop_nan(y + begin * n_, (end - begin) * n_);
-      });
-      return {};
-    }
-    if (is_short_inner<float>(outer_, n_, inner_)) {
+    if (inner_ == 1 || turned_) {
+      if (const Parts parts = parts_of(outer_, n_); inner_ == 1 && parts.shared()) return run_shared(context, parts);
       const int64_t each = n_ * inner_;
-      context.pool->parallel_for(outer_, std::max(kFewestTurned, 2048 / each), [&](int64_t begin, int64_t end) {
-        for_turned(x, begin, end, n_, inner_, [&](float* block, int64_t first, int64_t count) {
-          const int64_t columns = inner_ * count;
-          norm_table().softmax_columns(block, block, n_, columns, 0, columns, log_);
-          if (guarded_) drop_nan(block, n_ * columns);
-          turn_back(block, each, count, y + first * each);
-        });
-      });
+      context.pool->parallel_for(
+          outer_, std::max(turned_ ? kFewestTurned : 1, 2048 / each),
+          [&](int64_t begin, int64_t end) { run_outers(x + begin * each, y + begin * each, end - begin); });
       return {};
     }
     // Parts of 64 columns or more of one outer index.
@@ -227,6 +215,22 @@ class SoftmaxKernel final : public Kernel {
   }
 
  private:
+  // Rows, or with few inner elements outers.
+  void run_outers(const float* x, float* y, int64_t count) const {
+    const int64_t each = n_ * inner_;
+    if (!turned_) {
+      norm_table().softmax_rows(x, y, count, n_, log_);
+      if (guarded_) drop_nan(y, count * n_);
+      return;
+    }
+    for_turned(x, 0, count, n_, inner_, [&](float* block, int64_t first, int64_t outers) {
+      const int64_t columns = inner_ * outers;
+      norm_table().softmax_columns(block, block, n_, columns, 0, columns, log_);
+      if (guarded_) drop_nan(block, n_ * columns);
+      turn_back(block, each, outers, y + first * each);
+    });
+  }
+
   // Rows that threads share: their largest elements, the sums of exponentials, then the quotients.
   Status run_shared(KernelContext& context, const Parts& parts) const {
     const float* const x = context.input<float>(0);
@@ -265,6 +269,7 @@ class SoftmaxKernel final : public Kernel {
   const DataType from_, to_;
   const int64_t outer_, n_, inner_;
   const bool log_, guarded_;
+  bool turned_ = false;  // several outers are worked on side by side
 };
 
 }  // namespace

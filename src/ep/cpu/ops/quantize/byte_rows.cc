@@ -90,6 +90,13 @@ class ByteBinaryKernel final : public Kernel {
       run_by_channel(context, apply, a, b, steps, y);
       return {};
     }
+    if (constexpr int64_t kGathered = 32; walk_.has_short_rows(kGathered)) {
+      context.pool->parallel_for(walk_.count(), kGrain, [&](int64_t begin, int64_t end) {
+        for (SpreadRows rows(walk_, {{a, 1}, {b, 1}}, begin, end); rows.next();)
+          apply(rows.elements<uint8_t>(0), 1, rows.elements<uint8_t>(1), 1, steps, rows.count(), y + rows.at());
+      });
+      return {};
+    }
     context.pool->parallel_for(walk_.count(), kGrain, [&](int64_t begin, int64_t end) {
       walk_.pieces(begin, end, [&](int64_t at, const auto& offset, int64_t n) {
         apply(a + offset[0], walk_.row_stride(0), b + offset[1], walk_.row_stride(1), steps, n, y + at);

@@ -154,15 +154,16 @@ Result<RefImpl> make_dynamic_quantize(RefNode& node) {
 
 Result<RefImpl> make_lookup_bytes(RefNode& node) {
   TENON_TRY(require_inputs(node, 2));
-  TENON_INVALID_IF(node.inputs[1].shape != Shape{256} || data_type_size(node.inputs[1].type) != 1,
-                   "The table of LookupBytes is {} of shape {} instead of [256] bytes.",
-                   data_type_name(node.inputs[1].type), node.inputs[1].shape.to_string());
+  TENON_INVALID_IF(data_type_size(node.inputs[1].type) != 1, "The table of LookupBytes is {} instead of bytes.",
+                   data_type_name(node.inputs[1].type));
+  TENON_TRY_ASSIGN(const LookupDesc desc, read_lookup(node.inputs[0].shape, node.inputs[1].shape));
   TENON_TRY(require_output(node, 0, node.inputs[0].shape));
   RefImpl impl;
   impl.elementwise = true;
-  impl.run = [count = node.inputs[0].shape.element_count()](KernelContext& context) -> Status {
+  impl.run = [desc, count = node.inputs[0].shape.element_count()](KernelContext& context) -> Status {
+    const auto* const x = context.input<uint8_t>(0);
     for (int64_t i = 0; i < count; ++i)
-      context.output<uint8_t>(0)[i] = context.input<uint8_t>(1)[context.input<uint8_t>(0)[i]];
+      context.output<uint8_t>(0)[i] = context.input<uint8_t>(1)[i / desc.inner % desc.tables * 256 + x[i]];
     return {};
   };
   return impl;

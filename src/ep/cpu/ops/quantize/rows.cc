@@ -270,14 +270,18 @@ class DynamicQuantizeKernel final : public Kernel {
 
 class LookupBytesKernel final : public Kernel {
  public:
-  explicit LookupBytesKernel(int64_t count) : count_(count) {}
+  LookupBytesKernel(int64_t count, const LookupDesc& desc) : count_(count), desc_(desc) {}
 
   Status run(KernelContext& context) const override {
     const auto* const x = context.input<uint8_t>(0);
     const auto* const table = context.input<uint8_t>(1);
     auto* const y = context.output<uint8_t>(0);
     context.pool->parallel_for(count_, kGrain, [&](int64_t begin, int64_t end) {
-      quantize_table().lookup(x + begin, table, end - begin, y + begin);
+      for (int64_t i = begin; i < end;) {
+        const int64_t line = i / desc_.inner, n = std::min(end, (line + 1) * desc_.inner) - i;
+        quantize_table().lookup(x + i, table + line % desc_.tables * 256, n, y + i);
+        i += n;
+      }
     });
     return {};
   }
@@ -286,6 +290,7 @@ class LookupBytesKernel final : public Kernel {
 
  private:
   const int64_t count_;
+  const LookupDesc desc_;
 };
 
 }  // namespace
@@ -338,13 +343,15 @@ Status match_lookup_bytes(const KernelNode& node) {
   TENON_TRY(expect_one_layout(node));
   TENON_UNSUPPORTED_IF(!is_byte(input_spec(node, 0)) || !is_byte(output_spec(node, 0)), "LookupBytes maps {} to {}.",
                        data_type_name(input_spec(node, 0).type), data_type_name(output_spec(node, 0).type));
+  TENON_UNSUPPORTED_IF(input_spec(node, 1).shape.rank() > 1 && input_spec(node, 0).layout != Layout::kPlain,
+                       "There is a table for each channel, and the channels lie in blocks.");
   return {};
 }
 
 Result<std::unique_ptr<Kernel>> create_lookup_bytes(const KernelNode& node) {
-  TENON_INVALID_IF(input_spec(node, 1).shape != Shape{256}, "The table of LookupBytes has shape {} instead of [256].",
-                   input_spec(node, 1).shape.to_string());
-  return std::unique_ptr<Kernel>(std::make_unique<LookupBytesKernel>(stored_count(node.inputs[0])));
+  const TensorSpec& x = node.inputs[0];
+  TENON_TRY_ASSIGN(const LookupDesc desc, read_lookup(x.shape, input_spec(node, 1).shape));
+  return std::unique_ptr<Kernel>(std::make_unique<LookupBytesKernel>(stored_count(x), desc));
 }
 
 }  // namespace tenon::cpu::nn
