@@ -1,6 +1,7 @@
 // Shared by the passes over quantised numbers.
 #pragma once
 
+#include <optional>
 #include <string_view>
 
 #include "plan/pass_rewriter.h"
@@ -23,6 +24,10 @@ bool is_byte(DataType type);
 bool is_single(const Rewriter& rewriter, ValueId id);
 // The same value, or constants with the same bytes.
 bool same_constant(const Rewriter& rewriter, ValueId a, ValueId b);
+// pass_quantized_norm.cc: whether a BatchNormalization of what DequantizeLinear makes is a tenon.QuantizedConv, and
+// that.
+bool is_norm_of_bytes(const Rewriter& rewriter, const Node& node);
+std::optional<Node> norm_of_bytes(Rewriter& rewriter, const Node& node);
 // An operator of ai.onnx that only changes the shape of its first input, or the order of its elements.
 bool is_move(const Node& node);
 
