@@ -318,6 +318,21 @@ TEST(Fusion, ChannelsOfFewNumbersHaveNoTables) {
   EXPECT_THAT(normalised_bytes("2"), testing::Contains("BatchNormalization"));
 }
 
+// A bound is that of the bytes; another function needs the numbers, or a table.
+TEST(Fusion, ANormalisationBetweenBytesIsAProduct) {
+  for (const char* last : {"Relu", "Identity", "Sigmoid"}) {
+    GraphMaker m(21);
+    const ValueId x = rounded(m, m.input("x", {"N", "3", "2", "4"}), 0.02f);
+    const ValueId y = m.node("BatchNormalization", {x, m.weights("scale", {3}), m.weights("bias", {3}),
+                                                    m.weights("mean", {3}), m.floats("variance", {3}, {0.5f, 1, 2})});
+    m.output(m.node("QuantizeLinear", {m.node(last, {y}), m.number(0.03f)}));
+    if (std::string(last) == "Sigmoid")
+      EXPECT_THAT(operators_left(m), testing::Contains("BatchNormalization"));
+    else
+      EXPECT_THAT(operators_left(m), testing::ElementsAre("QuantizeLinear", "QuantizedConv")) << last;
+  }
+}
+
 // Quantizers repeat the step of a value behind each operator that only moves its elements.
 TEST(Fusion, BytesThatKeepTheirStepKeepTheirPlace) {
   GraphMaker m(21);
