@@ -78,7 +78,7 @@ class ByteNode {
       } else if (spec.present() && spec.shape.rank() >= 3) {
         spec.layout = layout;
       }
-      specs_.push_back(std::move(spec));
+      specs_.push_back(spec);
       Value value;
       value.constant = constants_.back();
       node_.inputs.push_back(operand.type == DataType::kUndefined ? kNoValue : graph_.add_value(std::move(value)));

@@ -244,6 +244,7 @@ Result<RefImpl> make_where(RefNode& node) {
 Result<RefImpl> make_concat(RefNode& node) {
   TENON_TRY_ASSIGN(const Operands operands, read_operands(node));
   std::vector<Shape> shapes;
+  shapes.reserve(operands.x.size());
   for (const ByteTensor& x : operands.x) shapes.push_back(node.inputs[x.inputs.data].shape);
   TENON_TRY_ASSIGN(ConcatDesc desc, read_concat(*node.node, shapes));
   TENON_TRY(require_output(node, 0, desc.output));
@@ -320,6 +321,7 @@ Status match_byte_concat(const KernelNode& node) {
   TENON_TRY(expect_known(node));
   TENON_TRY_ASSIGN(const QuantizedForm form, read_quantized_form(*node.node));
   std::vector<TensorSpec> parts;
+  parts.reserve(form.x.size());
   for (const ByteInputs& x : form.x) parts.push_back(ref::input_spec(node, x.data));
   const TensorSpec& whole = ref::output_spec(node, 0);
   return match_parts(read_concat_axis(*node.node, whole.shape.rank()), parts, whole);
