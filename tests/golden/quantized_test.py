@@ -39,8 +39,8 @@ class Quantized:
 
     def node(self, op, inputs, outputs=1, **attributes):
         names = [self.fresh() for _ in range(outputs)]
-        domain = "com.microsoft" if op.startswith("QLinear") and op != "QLinearConv" else ""
-        self.graph.node.append(helper.make_node(op, inputs, names, domain=domain, **attributes))
+        attributes.setdefault("domain", "com.microsoft" if op.startswith("QLinear") and op != "QLinearConv" else "")
+        self.graph.node.append(helper.make_node(op, inputs, names, **attributes))
         self.marks.append(op)
         return names[0] if outputs == 1 else names
 
