@@ -539,6 +539,10 @@ def difference(problem, feed, want, got):
     # ONNX Runtime reads what was never written.
     if any(value.size and np.abs(value[np.isfinite(value)].astype(np.float64)).max(initial=0) > 1e30 for value in floats(want)):
         return True
+    # ONNX Runtime joins halves for swiglu only, and reads beyond what another activation has written.
+    if any(node.op_type == "QMoE" and any(a.name == "swiglu_fusion" and a.i for a in node.attribute) and any(a.name == "activation_type" and a.s != b"swiglu" for a in node.attribute)
+           for node in nodes):
+        return True
     # Weights of experts that sum to a number below 0.
     if any(node.op_type == "QMoE" and len(node.input) > 14 and node.input[14] for node in nodes):
         return True
@@ -549,6 +553,17 @@ def difference(problem, feed, want, got):
         return all(a.shape == b.shape and np.allclose(a.astype(np.float64), b.astype(np.float64), atol=0.02 * float(np.abs(a).max(initial=1e-3))) for a, b in zip(want, got))
     # The logarithm of 0 is no integer, and large powers are none that the type holds.
     if names & {"ReduceLogSumExp", "ReduceLogSum", "Pow"} and any(value.dtype.kind in "iu" for value in (*arrays(feed), *want) if isinstance(value, np.ndarray)):
+        return True
+    # The logarithm of a probability near 1 has few digits, which a quotient shows.
+    if names & {"SoftmaxCrossEntropyLoss", "LogSoftmax"} and names & {"Reciprocal", "Div", "Log", "Pow"} and few_differ(want, got):
+        return True
+    # Of numbers that are the same but for the last digit any may come first.
+    if len(nodes) > 1 and names & {"TopK", "ArgMax", "ArgMin"} and names & {"Softmax", "LogSoftmax"} and all(
+            a.shape == b.shape and (a.dtype == np.int64 or np.allclose(a, b, rtol=1e-4, atol=1e-6, equal_nan=True)) for a, b in zip(want, got) if isinstance(a, np.ndarray) and a.dtype.kind in "iuf"):
+        return True
+    # A mean of quantised numbers often lies between two steps, and its last digit decides.
+    if names & {"AveragePool", "GlobalAveragePool", "ReduceMean"} and "QuantizeLinear" in names and all(
+            a.shape == b.shape and np.mean(~np.isclose(a, b, rtol=1e-3, atol=1e-6)) < 0.1 and np.abs(a - b).max(initial=0) < 0.1 for a, b in zip(floats(want), floats(got))):
         return True
     # A comparison, a choice or a rounding of numbers that were computed hangs on their last digit.
     if len(nodes) > 1 and names & JUMPS and few_differ(want, got):
