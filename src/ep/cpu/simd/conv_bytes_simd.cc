@@ -75,36 +75,53 @@ template <int kOwn>
 void multiply(const ConvBytesRun& run, const TileElement* const (&places)[kPixels], const uint8_t* w,
               const int32_t* terms, int32_t* sums) {
   constexpr int kVectorsOwn = kOwn * kVectors;
-  VI32 x[kPixels][kVectorsOwn];
+  // Six sums alone would wait for each other: every second word then has sums of its own.
+  constexpr int kChains = kVectorsOwn == 1 ? 2 : 1;
+  VI32 x[kChains][kPixels][kVectorsOwn];
 #pragma GCC unroll 8
   for (int j = 0; j < kVectorsOwn; ++j) {
     const VI32 term = hn::LoadU(DI32(), terms + j * kLanes);
 #pragma GCC unroll 6
-    for (int i = 0; i < kPixels; ++i) x[i][j] = term;
+    for (int i = 0; i < kPixels; ++i) {
+      x[0][i][j] = term;
+      if constexpr (kChains == 2) x[1][i][j] = hn::Zero(DI32());
+    }
   }
   const TileElement* from[kPixels];
 #pragma GCC unroll 6
   for (int i = 0; i < kPixels; ++i) from[i] = places[i];
   const int64_t panel = run.panel_stride;
-#pragma GCC unroll 1
-  for (const int64_t *offset = run.offsets, *const end = offset + run.words; offset < end;
-       ++offset, w += kWordElements * kInt8Panel) {
+  const auto multiply_word_of = [&](int64_t offset, const uint8_t* weights, VI32(&to)[kPixels][kVectorsOwn]) {
     VI32 y[kVectorsOwn];
 #pragma GCC unroll 4
     for (int p = 0; p < kOwn; ++p)
 #pragma GCC unroll 4
-      for (int v = 0; v < kVectors; ++v) y[p * kVectors + v] = load_weights(w + p * panel, v);
+      for (int v = 0; v < kVectors; ++v) y[p * kVectors + v] = load_weights(weights + p * panel, v);
 #pragma GCC unroll 6
     for (int i = 0; i < kPixels; ++i) {
-      const uint32_t word = load_word(from[i] + *offset);
+      const uint32_t word = load_word(from[i] + offset);
 #pragma GCC unroll 8
-      for (int j = 0; j < kVectorsOwn; ++j) x[i][j] = multiply_word(x[i][j], word, y[j]);
+      for (int j = 0; j < kVectorsOwn; ++j) to[i][j] = multiply_word(to[i][j], word, y[j]);
     }
+  };
+  const int64_t *offset = run.offsets, *const end = offset + run.words;
+  // The word that is left over comes first, and the loop last: so g++ keeps the sums in registers.
+  if (run.words % kChains != 0) {
+    multiply_word_of(*offset++, w, x[0]);
+    w += kWordElements * kInt8Panel;
+  }
+#pragma GCC unroll 1
+  for (; offset < end; offset += kChains, w += kChains * kWordElements * kInt8Panel) {
+    multiply_word_of(offset[0], w, x[0]);
+    if constexpr (kChains == 2) multiply_word_of(offset[1], w + kWordElements * kInt8Panel, x[1]);
   }
 #pragma GCC unroll 6
   for (int i = 0; i < kPixels; ++i)
 #pragma GCC unroll 8
-    for (int j = 0; j < kVectorsOwn; ++j) hn::StoreU(x[i][j], DI32(), sums + i * kOwn * kInt8Panel + j * kLanes);
+    for (int j = 0; j < kVectorsOwn; ++j) {
+      if constexpr (kChains == 2) x[0][i][j] = hn::Add(x[0][i][j], x[1][i][j]);
+      hn::StoreU(x[0][i][j], DI32(), sums + i * kOwn * kInt8Panel + j * kLanes);
+    }
 }
 
 void multiply_panels(int64_t panels, const ConvBytesRun& run, const TileElement* const (&places)[kPixels],

@@ -37,12 +37,16 @@ struct Tables {
 // Those of all sets that this machine runs, with VNNI where it has it.
 std::vector<Tables> tables() {
   std::vector<Tables> all;
-  for (Isa isa : testable_isas()) all.push_back({&conv_bytes_table_of(isa), &int8_table_of(isa)});
+  // A set that a build lacks has the tables of another.
+  const auto add = [&](const Tables& tables) {
+    if (std::ranges::find(all, tables.conv, &Tables::conv) == all.end()) all.push_back(tables);
+  };
+  for (Isa isa : testable_isas()) add({&conv_bytes_table_of(isa), &int8_table_of(isa)});
 #if defined(__x86_64__)
   if (selected_vnni() && selected_isa() == Isa::kAvx512)
-    all.push_back({&isa_avx512vnni::conv_bytes_table, &isa_avx512vnni::int8_table});
+    add({&isa_avx512vnni::conv_bytes_table, &isa_avx512vnni::int8_table});
   if (selected_vnni() && selected_isa() == Isa::kAvx2)
-    all.push_back({&isa_avx2vnni::conv_bytes_table, &isa_avx2vnni::int8_table});
+    add({&isa_avx2vnni::conv_bytes_table, &isa_avx2vnni::int8_table});
 #endif
   return all;
 }

@@ -201,7 +201,7 @@ void sum_blocks(const uint8_t* x, uint8_t flip, int64_t pixels, int64_t* sums) {
     for (int64_t i = first; i < std::min(first + kMost, pixels); ++i) {
       uint64_t block;
       std::memcpy(&block, x + i * 8, 8);
-      block ^= 0x0101010101010101 * flip;
+      block ^= uint64_t{0x0101010101010101} * flip;
       even += block & kEven;
       odd += (block >> 8) & kEven;
     }
