@@ -235,7 +235,9 @@ function(tenon_simd target)
     else()
       list(APPEND flags_${isa} ${level})
     endif()
-    target_compile_options(${target}_${isa} PRIVATE ${flags_${isa}} -fno-math-errno -fno-trapping-math -Wno-psabi)
+    # Loops that call nothing that throws: tables for unwinding them would be 1 % of the library.
+    target_compile_options(${target}_${isa} PRIVATE ${flags_${isa}} -fno-math-errno -fno-trapping-math -Wno-psabi
+      -fno-exceptions -fno-unwind-tables -fno-asynchronous-unwind-tables)
     target_sources(${target} PRIVATE $<TARGET_OBJECTS:${target}_${isa}>)
   endforeach()
 endfunction()
