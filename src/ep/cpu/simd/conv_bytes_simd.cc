@@ -25,8 +25,9 @@ class Places {
     next_slice_ = run.x_slice - run.rows * run.x_row;
   }
   // The next `count` places; the last one again where a tile has more.
-  void take(int64_t count, const TileElement* (&places)[kPixels]) {
-    for (int i = 0; i < kPixels; ++i) {
+  template <int kCount>
+  void take(int64_t count, const TileElement* (&places)[kCount]) {
+    for (int i = 0; i < kCount; ++i) {
       places[i] = i < count ? at_ : places[i - 1];
       if (i < count) step();
     }
@@ -257,6 +258,61 @@ void finish_floats(const ConvBytesRun& run, const int32_t* sums, int64_t width, 
   }
 }
 
+#if HWY_MAX_BYTES >= 64
+// Panels of at most so many words stay in the first level cache for every four pixels.
+constexpr int64_t kShortWords = 96;
+
+// Sixteen sums that become bytes in their registers: for few words the way through memory takes as long as the
+// products.
+template <int kOwn>
+void run_short(const ConvBytesRun& run, int64_t column, const uint8_t* w) {
+  static_assert(kVectors == 1);
+  constexpr int kRows = 16 / kOwn;
+  const DF32 df;
+  const ByteFinish finish(run.zero, run.low, run.high, run.output == Int8Output::kInt8);
+  const int64_t columns = run.outputs - column, panel = run.panel_stride;
+  const int64_t *const offsets = run.offsets, words = run.words;
+  Places walk(run);
+  for (int64_t pixel = 0; pixel < run.count; pixel += kRows) {
+    const int64_t count = run.count - pixel;
+    const TileElement* from[kRows];
+    walk.take(count, from);
+    VI32 x[kRows][kOwn];
+#pragma GCC unroll 4
+    for (int j = 0; j < kOwn; ++j) {
+      const VI32 term = hn::LoadU(DI32(), run.terms + column + j * kLanes);
+#pragma GCC unroll 8
+      for (int i = 0; i < kRows; ++i) x[i][j] = term;
+    }
+    const uint8_t* weights = w;
+#pragma GCC unroll 1
+    for (int64_t k = 0; k < words; ++k, weights += kWordElements * kInt8Panel) {
+      VI32 y[kOwn];
+#pragma GCC unroll 4
+      for (int p = 0; p < kOwn; ++p) y[p] = load_weights(weights + p * panel, 0);
+#pragma GCC unroll 8
+      for (int i = 0; i < kRows; ++i) {
+        const uint32_t word = load_word(from[i] + offsets[k]);
+#pragma GCC unroll 4
+        for (int j = 0; j < kOwn; ++j) x[i][j] = multiply_word(x[i][j], word, y[j]);
+      }
+    }
+#pragma GCC unroll 4
+    for (int j = 0; j < kOwn; ++j) {
+      const int64_t at = column + j * kLanes;
+      if (j * kLanes >= columns) break;
+      const VF32 scale = hn::LoadU(df, run.scales + at), bias = hn::LoadU(df, run.bias + at);
+      uint8_t* const to = static_cast<uint8_t*>(run.y) + at / 8 * run.y_block + (run.first + pixel) * 8;
+#pragma GCC unroll 2
+      for (int i = 0; i < kRows; i += kGroup)
+        if (i < count)
+          store_pixels(finish.bytes(x[i][j], x[i + 1][j], x[i + 2][j], x[i + 3][j], scale, bias), 0, count - i,
+                       to + i * 8, run.y_block, j * kLanes + 8 < columns);
+    }
+  }
+}
+#endif
+
 void run(const ConvBytesRun& run) {
   constexpr int64_t kMost = kPixels * kTogether;
   alignas(64) int32_t sums[kMost * kWidth] = {};  // whole groups of pixels are read
@@ -266,6 +322,12 @@ void run(const ConvBytesRun& run) {
     const int64_t column = panel * kInt8Panel, width = own * kInt8Panel;
     const int64_t columns = run.outputs - column < width ? run.outputs - column : width;
     const uint8_t* const w = run.w + panel * run.panel_stride;
+#if HWY_MAX_BYTES >= 64
+    if (own > 1 && run.words <= kShortWords && run.output != Int8Output::kFloat) {
+      own == 4 ? run_short<4>(run, column, w) : run_short<2>(run, column, w);
+      continue;
+    }
+#endif
     Places walk(run);
     for (int64_t pixel = run.first; pixel < end; pixel += kMost) {
       const int64_t count = end - pixel < kMost ? end - pixel : kMost;
