@@ -19,7 +19,8 @@ constexpr std::string_view kRows[] = {"GlobalAveragePool", "GlobalMaxPool",   "H
                                       "ReduceMax",         "ReduceMean",      "ReduceMin", "ReduceSum",
                                       "ReduceSumSquare",   "Softmax"};
 // Around these, values lie in blocks of channels, which a cast would stand in the way of either way.
-constexpr std::string_view kBlocked[] = {"AveragePool", "Conv", "ConvTranspose", "MaxPool"};
+constexpr std::string_view kBlocked[] = {"AveragePool", "Conv",        "ConvTranspose",
+                                         "MaxPool",     "QLinearConv", "QuantizedConv"};
 
 template <size_t kCount>
 bool is_one_of(const Node& node, const std::string_view (&names)[kCount]) {

@@ -561,6 +561,12 @@ def difference(problem, feed, want, got):
     if len(nodes) > 1 and names & {"TopK", "ArgMax", "ArgMin"} and names & {"Softmax", "LogSoftmax"} and all(
             a.shape == b.shape and (a.dtype == np.int64 or np.allclose(a, b, rtol=1e-4, atol=1e-6, equal_nan=True)) for a, b in zip(want, got) if isinstance(a, np.ndarray) and a.dtype.kind in "iuf"):
         return True
+    # Exp(Log(x)) beside x; HardSwish(x) beside HardSwish(-3 - x), of which the first few are asked for.
+    if names & {"Less", "LessOrEqual", "Greater", "GreaterOrEqual", "Equal"} and {"Exp", "Log"} <= names or {"HardSwish", "TopK"} <= names:
+        return all(a.shape == b.shape for a, b in zip(want, got) if isinstance(a, np.ndarray))
+    # The place of the largest number of no numbers.
+    if "MaxPool" in names and any(isinstance(value, np.ndarray) and value.dtype == np.int64 and (value < 0).any() for value in want):
+        return True
     # A mean of quantised numbers often lies between two steps, and its last digit decides.
     if names & {"AveragePool", "GlobalAveragePool", "ReduceMean"} and "QuantizeLinear" in names and all(
             a.shape == b.shape and np.mean(~np.isclose(a, b, rtol=1e-3, atol=1e-6)) < 0.1 and np.abs(a - b).max(initial=0) < 0.1 for a, b in zip(floats(want), floats(got))):

@@ -3,6 +3,7 @@
 
 #include "ep/cpu/cpu_provider.h"
 #include "ep/cpu/kernel_list.h"
+#include "ep/cpu/ops/kernel_support.h"
 #include "ep/cpu/ops/pool/rows.h"
 #include "ops/reorder.h"
 
@@ -38,6 +39,9 @@ class Question {
   const KernelNode& node() const { return node_; }
   // Does a row of blocked_kernels() take the node with these layouts?
   bool served() const {
+    for (std::span<const TensorSpec> specs : {node_.inputs, node_.outputs})
+      for (const TensorSpec& spec : specs)
+        if (spec.present() && spec.layout == Layout::kBlocked8 && !expect_blocked_type(spec).ok()) return false;
     for (const KernelEntry& entry : blocked_kernels()) {
       if (entry.op_type == node_.node->op_type && entry.domain == node_.node->domain &&
           entry.since <= node_.node->since_version && node_.node->since_version <= entry.until &&

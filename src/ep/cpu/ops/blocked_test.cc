@@ -158,5 +158,28 @@ TEST(LayoutChoice, KeepsConvolutionRegionsBlocked) {
   EXPECT_EQ(chosen(plain).outputs[0], Layout::kPlain);
 }
 
+// Blocks hold float32 or bytes: a node that a cast to 16 bits has gone into works on plain numbers.
+TEST(LayoutChoice, NodesThatMake16BitsStayPlain) {
+  const std::vector<float> x(1024, 1.0f), one(1, 1.0f);
+  for (const std::string op : {"GlobalAveragePool", "ReduceMean", "Add", "Relu", "Abs", "AveragePool", "MaxPool"}) {
+    const bool is_mean = op == "GlobalAveragePool" || op == "ReduceMean";
+    ConvNode narrow(op, "", 13);
+    narrow.input({1, 16, 8, 8}, x);
+    if (op == "Add") narrow.constant({1}, one);
+    if (op == "ReduceMean") narrow.node().set_ints("axes", {2, 3});
+    if (op == "AveragePool" || op == "MaxPool") narrow.node().set_ints("kernel_shape", {1, 1});
+    narrow.output(is_mean ? Shape{1, 16, 1, 1} : Shape{1, 16, 8, 8}, Layout::kPlain);
+    for (DataType type : {DataType::kFloat, DataType::kFloat16}) {
+      KernelNode asked = narrow.asked(nullptr);
+      TensorSpec y = asked.outputs[0];
+      y.type = type;
+      asked.outputs = std::span(&y, 1);
+      const Layout want = type == DataType::kFloat ? Layout::kBlocked8 : Layout::kPlain;
+      EXPECT_EQ(choose_kernel_layouts(asked).inputs[0], want) << op;
+      EXPECT_EQ(choose_kernel_layouts(asked).outputs[0], want) << op;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace tenon::cpu

@@ -89,6 +89,11 @@ Status expect_layout(const TensorSpec& spec, Layout layout, const char* what) {
   return {};
 }
 
+Status expect_float(const TensorSpec& spec) {
+  TENON_UNSUPPORTED_IF(spec.type != DataType::kFloat, "Only float32 is served, not {}.", data_type_name(spec.type));
+  return {};
+}
+
 Status expect_blocked_type(const TensorSpec& spec) {
   TENON_UNSUPPORTED_IF(spec.type != DataType::kFloat && !is_byte_type(spec.type),
                        "Only float32, uint8 and int8 are served, not {}.", data_type_name(spec.type));

@@ -64,6 +64,8 @@ Status expect_layout(const TensorSpec& spec, Layout layout, const char* what);
 
 inline bool is_byte_type(DataType type) { return type == DataType::kUint8 || type == DataType::kInt8; }
 
+// OK for float32. Casts to 16 bits may have gone into the node behind whose numbers they were.
+Status expect_float(const TensorSpec& spec);
 // OK for the types that kBlocked8 is for: float32, uint8 and int8.
 Status expect_blocked_type(const TensorSpec& spec);
 

@@ -155,6 +155,7 @@ class BlockedActivation final : public Kernel {
 
 Status match_blocked_binary(const KernelNode& node) {
   TENON_UNSUPPORTED_IF(node.inputs.size() != 2, "There are {} inputs, not 2.", node.inputs.size());
+  TENON_TRY(expect_float(node.outputs[0]));
   TENON_TRY(expect_layout(node.outputs[0], Layout::kBlocked8, "The output"));
   const Shape& shape = node.outputs[0].shape;
   TENON_UNSUPPORTED_IF(shape.rank() < 3, "Rank {} is below 3.", shape.rank());
@@ -170,8 +171,8 @@ Status match_blocked_binary(const KernelNode& node) {
 Result<std::unique_ptr<Kernel>> create_blocked_binary(const KernelNode& node) { return BlockedBinary::create(node); }
 
 Status match_blocked_activation(const KernelNode& node) {
-  TENON_UNSUPPORTED_IF(node.inputs[0].type != DataType::kFloat, "Only float32 is served, not {}.",
-                       data_type_name(node.inputs[0].type));
+  TENON_TRY(expect_float(node.inputs[0]));
+  TENON_TRY(expect_float(node.outputs[0]));
   TENON_UNSUPPORTED_IF(node.inputs[0].shape.rank() < 3, "Rank {} is below 3.", node.inputs[0].shape.rank());
   TENON_TRY(expect_layout(node.inputs[0], Layout::kBlocked8, "The input"));
   TENON_TRY(expect_layout(node.outputs[0], Layout::kBlocked8, "The output"));

@@ -131,8 +131,8 @@ class BlockedGroupNorm final : public Kernel {
 Status match_blocked_group_norm(const KernelNode& node) {
   TENON_UNSUPPORTED_IF(node.inputs.size() != 3, "There are {} inputs, not 3.", node.inputs.size());
   const TensorSpec &x = node.inputs[0], &y = node.outputs[0];
-  for (const TensorSpec& input : node.inputs)
-    TENON_UNSUPPORTED_IF(input.type != DataType::kFloat, "Only float32 is served, not {}.", data_type_name(input.type));
+  for (const TensorSpec& input : node.inputs) TENON_TRY(expect_float(input));
+  TENON_TRY(expect_float(y));
   TENON_UNSUPPORTED_IF(x.shape.rank() < 3 || x.shape.element_count() == 0, "The input {} has no pixels.",
                        x.shape.to_string());
   // Those that only fill up a block would get a mean.

@@ -178,6 +178,8 @@ Result<PoolDesc> read_window_pool(const KernelNode& node) {
 }  // namespace
 
 Status match_window_pool(const KernelNode& node) {
+  TENON_TRY(expect_float(node.inputs[0]));
+  TENON_TRY(expect_float(node.outputs[0]));
   TENON_TRY(expect_layout(node.inputs[0], Layout::kBlocked8, "The input"));
   TENON_TRY(expect_layout(node.outputs[0], Layout::kBlocked8, "The output"));
   TENON_UNSUPPORTED_IF(node.outputs.size() > 1 && node.outputs[1].present(), "The output of indices is not served.");
@@ -200,7 +202,8 @@ Result<std::unique_ptr<Kernel>> create_window_pool(const KernelNode& node) {
 
 Status match_global_pool(const KernelNode& node) {
   const TensorSpec& x = node.inputs[0];
-  TENON_UNSUPPORTED_IF(x.type != DataType::kFloat, "Only float32 is served, not {}.", data_type_name(x.type));
+  TENON_TRY(expect_float(x));
+  TENON_TRY(expect_float(node.outputs[0]));
   TENON_UNSUPPORTED_IF(x.shape.rank() < 3, "Rank {} is below 3.", x.shape.rank());
   TENON_TRY(expect_layout(x, Layout::kBlocked8, "The input"));
   for (int i = 2; i < x.shape.rank(); ++i) TENON_UNSUPPORTED_IF(x.shape[i] <= 0, "The maps are empty.");
