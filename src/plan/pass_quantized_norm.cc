@@ -1,5 +1,6 @@
 // BatchNormalization between bytes and bytes: a depthwise convolution of one tap, whose weights are 1 and whose scales
 // are the normalisation's.
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 

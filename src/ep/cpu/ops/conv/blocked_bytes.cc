@@ -1,5 +1,8 @@
 // QLinearConv and tenon.QuantizedConv of constant weights on blocks of eight channels, or from up to four plain ones.
 // The pixels of uint8 blocks without padding are multiplied as they lie; others are copied first, between zero points.
+#include <algorithm>
+#include <cstring>
+
 #include "base/checked.h"
 #include "ep/cpu/ops/conv/byte_columns.h"
 #include "ep/cpu/ops/conv/integer.h"

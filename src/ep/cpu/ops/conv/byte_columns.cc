@@ -1,5 +1,6 @@
 #include "ep/cpu/ops/conv/byte_columns.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "ep/cpu/ops/conv/shape.h"

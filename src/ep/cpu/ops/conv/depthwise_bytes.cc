@@ -1,5 +1,8 @@
 // Depthwise QLinearConv and tenon.QuantizedConv of constant weights on blocks of eight channels. Each task copies the
 // rows that it needs, between zero points.
+#include <algorithm>
+#include <cstring>
+
 #include "base/checked.h"
 #include "ep/cpu/ops/conv/byte_columns.h"
 #include "ep/cpu/ops/conv/integer.h"
