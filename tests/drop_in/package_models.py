@@ -241,7 +241,9 @@ def write_texts(folder):
                        merges="#version: 0.2\nt h\nth e\n\u0120 b\nr o\n", padding_length=-1)], {"ids": number, "mask": number}, []),
         "words": ([node("WordpieceTokenizer", ["text", "rows"], ["tokens", "starts", "l", "o"], suffix_indicator="##",
                         vocab=json.dumps({word: i for i, word in enumerate(words)}), unknown_token="[UNK]",
-                        max_input_chars_per_word=50)], {"tokens": text, "starts": number}, [tensor("rows", np.array([0]))]),
+                        max_input_chars_per_word=50)], {"tokens": text, "starts": number},
+                  # Behind its last match the operator reads one row more: one that no text has.
+                  [tensor("rows", np.array([0, 1 << 40]))]),
     }
     for name, (nodes, outputs, initializers) in models.items():
         graph = helper.make_graph(nodes, name, [info("text", ["n"], text)],
