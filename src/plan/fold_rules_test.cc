@@ -83,7 +83,7 @@ TEST(SlicedConstant, WeightsThatLieUnalignedAreNotCopied) {
   EXPECT_EQ(view->as<float>()[20], 23.0f);
 }
 
-// What a Gather of float32 [2, n, 3] along its second dimension is simplified to.
+// The operator that a Gather of float32 [2, n, 3] along its second dimension is simplified to.
 std::string simplified_gather(int64_t n, const std::vector<int64_t>& indices) {
   Graph graph;
   Value x, y;

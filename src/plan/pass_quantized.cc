@@ -622,7 +622,7 @@ class ByteFunction {
       return applied(maker, {step.input}, {compute(maker.inputs[step.input])});
     return applied(maker, {0, 1}, {compute(maker.inputs[0]), compute(maker.inputs[1])});
   }
-  // What `x` has where the source has each byte, in the order of their bits; null where there is no memory.
+  // The bytes of `x` for each byte of the source, in the order of their bits; null where there is no memory.
   ConstantRef bytes_of(ValueId x) const {
     const Source source = source_of(x);
     std::byte* data = nullptr;
@@ -655,7 +655,7 @@ class ByteFunction {
 
   ValueId bytes() const { return bytes_; }
   Shape table_shape() const { return channels_ == 0 ? Shape{256} : Shape{channels_, 256}; }
-  // What computing it may take at most.
+  // The most memory that computing it may take.
   size_t work_bytes() const {
     return static_cast<size_t>(table_shape().element_count()) * static_cast<size_t>(8 * operations_ + 6);
   }

@@ -1,6 +1,6 @@
 // conv_integer: the sizes of conv, the line's type for X, `w=` for the weights; zero points with the flags xzero and
 // wzero (one), or channels (one for each output). qlinear_conv: the same with scales, requantised; `bias` is int32;
-// symmetric: the zero points of the weights are 0, or 128 for u8.
+// symmetric: the zero points of the weights are 0, or 128 for u8; negative: so is the scale of Y.
 #include <algorithm>
 
 #include "base/status.h"
@@ -89,9 +89,10 @@ Status build(const Problem& problem, Case& test) {
     steps.push_back(0.01 * static_cast<double>(1 + i % 3));
   const Dims scale_dims = problem.has("channels") ? Dims{outputs} : Dims{};
   const double depth = static_cast<double>(w_dims[1] * product(window.kernel));
+  const double y_step = (problem.has("negative") ? -0.01 : 0.01) * std::sqrt(depth);
   const Value x_scale = test.values("x_scale", DataType::kFloat, {}, {0x1p-6}, Role::kWeight),
               w_scale = test.values("w_scale", DataType::kFloat, scale_dims, steps, Role::kWeight),
-              y_scale = test.values("y_scale", DataType::kFloat, {}, {0.01 * std::sqrt(depth)}, Role::kWeight),
+              y_scale = test.values("y_scale", DataType::kFloat, {}, {y_step}, Role::kWeight),
               y_zero =
                   test.random("y_zero", problem.type, {}, lowest(problem.type), highest(problem.type), Role::kWeight);
   Array y(problem.type, y_dims);
@@ -125,7 +126,7 @@ std::vector<Family> conv_integer_families() {
            .build = build},
           {.name = "qlinear_conv",
            .sizes = sizes,
-           .options = {weights, pads, {"channels"}, {"bias"}, {"symmetric"}},
+           .options = {weights, pads, {"channels"}, {"bias"}, {"symmetric"}, {"negative"}},
            .types = bytes,
            .build = build}};
 }

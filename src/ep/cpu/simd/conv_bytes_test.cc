@@ -57,7 +57,7 @@ std::vector<uint8_t> random_bytes(std::mt19937& random, int64_t count) {
   return bytes;
 }
 
-// What is stored for a sum, and how far off it may be: the nearest integer of two that are as near.
+// The byte that is stored for a sum, and its tolerance: 1 where two integers are as near.
 std::pair<int, int> byte_of(int32_t sum, float scale, float bias, int zero, float low, float high) {
   const float value = std::fma(static_cast<float>(sum), scale, bias);
   const float byte = std::clamp(std::nearbyint(value) + static_cast<float>(zero), low, high);

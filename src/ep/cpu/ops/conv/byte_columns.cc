@@ -67,6 +67,10 @@ Result<ConvDesc> match_constant_bytes(const KernelNode& node) {
   TENON_UNSUPPORTED_IF(input_spec(node, kResidual).present(), "There is a residual.");
   TENON_UNSUPPORTED_IF(y.type != DataType::kFloat && (!is_byte(y.type) || !input_spec(node, kYScale).present()),
                        "The output is {}.", data_type_name(y.type));
+  // Another step would turn the order of the bounds around, or have none.
+  const bool steps =
+      y.type == DataType::kFloat || (float_at(node, kYScale, 0) > 0 && std::isfinite(float_at(node, kYScale, 0)));
+  TENON_UNSUPPORTED_IF(!steps, "The output's scale is {}.", float_at(node, kYScale, 0));
   const int32_t zero = w.type == DataType::kInt8 ? 0 : 128;
   for (int64_t o = 0; o < (input_spec(node, kWZero).present() ? elements(kWZero) : 1); ++o) {
     TENON_UNSUPPORTED_IF(byte_at(node, kWZero, o) != zero, "The weights of output {} have the zero point {}.", o,

@@ -31,7 +31,7 @@ struct ByteColumns {
   void set(const KernelNode& node, int64_t output, int32_t sum, size_t at);
 };
 
-// What is stored, within the bounds of the activation: rounding keeps the order of numbers.
+// The type of the output, and the bounds of its numbers: those of the activation too, as rounding keeps their order.
 struct ByteBounds {
   Int8Output output = Int8Output::kFloat;
   int32_t zero = 0;

@@ -116,21 +116,22 @@ class ByteBinaryKernel final : public Kernel {
                       const ByteBinary& steps, uint8_t* y) const {
     constexpr int64_t kPiece = 1024;
     const int64_t plane = walk_.count() / std::max<int64_t>(1, planes_);
-    context.pool->parallel_for(planes_, std::max<int64_t>(1, kGrain / plane), [&](int64_t begin, int64_t end) {
-      alignas(64) uint8_t beside[kPiece];
-      for (int64_t i = begin; i < end; ++i) {
-        const int64_t channel = i % blocks_ * 8;
-        uint8_t pattern[16] = {};
-        std::memcpy(pattern, (by_channel_ == 0 ? a : b) + i / blocks_ * image_ + channel,
-                    static_cast<size_t>(std::min<int64_t>(8, channels_ - channel)));
-        std::memcpy(pattern + 8, pattern, 8);
-        interleave_table().fill(pattern, beside, std::min(kPiece, plane));
-        for (int64_t at = i * plane; at < (i + 1) * plane; at += kPiece) {
-          const int64_t n = std::min(kPiece, (i + 1) * plane - at);
-          apply(by_channel_ == 0 ? beside : a + at, 1, by_channel_ == 1 ? beside : b + at, 1, steps, n, y + at);
-        }
-      }
-    });
+    context.pool->parallel_for(
+        planes_, std::max<int64_t>(1, kGrain / std::max<int64_t>(1, plane)), [&](int64_t begin, int64_t end) {
+          alignas(64) uint8_t beside[kPiece];
+          for (int64_t i = begin; i < end; ++i) {
+            const int64_t channel = i % blocks_ * 8;
+            uint8_t pattern[16] = {};
+            std::memcpy(pattern, (by_channel_ == 0 ? a : b) + i / blocks_ * image_ + channel,
+                        static_cast<size_t>(std::min<int64_t>(8, channels_ - channel)));
+            std::memcpy(pattern + 8, pattern, 8);
+            interleave_table().fill(pattern, beside, std::min(kPiece, plane));
+            for (int64_t at = i * plane; at < (i + 1) * plane; at += kPiece) {
+              const int64_t n = std::min(kPiece, (i + 1) * plane - at);
+              apply(by_channel_ == 0 ? beside : a + at, 1, by_channel_ == 1 ? beside : b + at, 1, steps, n, y + at);
+            }
+          }
+        });
   }
 
   const BroadcastWalk walk_;
