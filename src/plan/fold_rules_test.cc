@@ -18,8 +18,8 @@ struct Sliced {
   std::shared_ptr<Constant> source = std::make_shared<Constant>();
   std::vector<float> numbers;
 
-  Sliced(std::vector<int64_t> starts, std::vector<int64_t> ends, std::vector<int64_t> axes,
-         std::vector<int64_t> steps = {})
+  Sliced(const std::vector<int64_t>& starts, const std::vector<int64_t>& ends, const std::vector<int64_t>& axes,
+         const std::vector<int64_t>& steps = {})
       : numbers(24) {
     std::iota(numbers.begin(), numbers.end(), 0.0f);
     source->type = DataType::kFloat;
