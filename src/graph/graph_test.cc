@@ -152,6 +152,27 @@ TEST(DropUnusedValues, KeepsTheIdsThatABodyCaptures) {
   EXPECT_EQ(graph.value(x).name, "x");
 }
 
+TEST(ClearUnusedValues, KeepsIdsAndGivesTheSmallConstants) {
+  Graph graph;
+  std::byte* data = nullptr;
+  const ConstantRef weight = make_constant(DataType::kFloat, {2048}, &data).value();
+  graph.add_constant("w", weight);
+  graph.add_constant("size", make_int64_constant(std::vector<int64_t>{1, 2}));
+  const ValueId read = graph.add_constant("read", make_int64_constant(std::vector<int64_t>{3}));
+  const ValueId x = add(graph, "x"), y = add(graph, "y");
+  graph.inputs = {x};
+  graph.outputs = {y};
+  graph.nodes = {make_node("y", "Add", {x, read}, {y})};
+  const std::vector<Value> shown = clear_unused_values(graph);
+  ASSERT_EQ(shown.size(), 1u);
+  EXPECT_EQ(shown[0].name, "size");
+  EXPECT_EQ(weight.use_count(), 1);
+  EXPECT_EQ(graph.value(ValueId(0)).name, "");
+  EXPECT_EQ(graph.value(ValueId(1)).constant, nullptr);
+  EXPECT_EQ(graph.value(read).name, "read");
+  EXPECT_EQ(graph.value(x).name, "x");
+}
+
 TEST(MakeConstant, RefusesWhatHasNoSizeOrTooLargeASize) {
   std::byte* data = nullptr;
   EXPECT_EQ(make_constant(DataType::kUndefined, {1}, &data).status().code(), StatusCode::kInvalidArgument);

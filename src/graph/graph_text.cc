@@ -1,5 +1,6 @@
 // Prints a graph as text, one line for each node in a fixed order, for dumps and golden files.
 #include <algorithm>
+#include <string_view>
 #include <unordered_map>
 
 #include "graph/graph.h"
@@ -160,10 +161,10 @@ std::string Value::type_text() const {
     if (i > 0) text += ',';
     if (dims[i].known()) {
       text += std::to_string(dims[i].value);
-    } else if (dims[i].symbol.empty()) {
+    } else if (const std::string_view declared = declared_symbol(dims[i].symbol); declared.empty()) {
       text += '?';
     } else {
-      append_escaped(text, declared_symbol(dims[i].symbol));
+      append_escaped(text, declared);
     }
   }
   return text + "]";

@@ -1,6 +1,8 @@
 #include "graph/symbols.h"
 
 #include <algorithm>
+#include <atomic>
+#include <cstdint>
 #include <memory>
 #include <unordered_set>
 #include <vector>
@@ -38,8 +40,8 @@ class Separator {
   void separate(Value& value, bool may_keep) {
     for (Dim& dim : value.dims) {
       if (dim.known() || dim.symbol.empty()) continue;
-      if (may_keep && kept_.insert(dim.symbol).second) continue;
       const size_t end = declared_symbol(dim.symbol).size();
+      if (may_keep && end == dim.symbol.size() && kept_.insert(dim.symbol).second) continue;
       do {
         dim.symbol.resize(end);
         dim.symbol += kSeparator;
@@ -60,6 +62,11 @@ std::string_view declared_symbol(std::string_view symbol) { return symbol.substr
 
 std::string own_symbol(std::string_view name, ValueId id, size_t axis) {
   return name.empty() ? "" : format("{}{}v{}.{}", declared_symbol(name), kSeparator, id, axis);
+}
+
+std::string new_symbol() {
+  static std::atomic<uint64_t> last = 0;
+  return format("{}u{}", kSeparator, last.fetch_add(1, std::memory_order_relaxed) + 1);
 }
 
 }  // namespace tenon

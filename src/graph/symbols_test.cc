@@ -75,5 +75,18 @@ TEST(Symbols, AnOwnSymbolIsTheValuesAndTheAxis) {
   EXPECT_EQ(own_symbol("", ValueId(1), 0), "");
 }
 
+TEST(Symbols, ANewSymbolIsNoOtherAndHasNoName) {
+  const std::string first = new_symbol(), second = new_symbol();
+  EXPECT_NE(first, second);
+  EXPECT_EQ(declared_symbol(first), "");
+  // A model cannot claim it.
+  Graph graph;
+  graph.inputs = {add(graph, "a", {first.c_str()})};
+  separate_symbols(graph);
+  EXPECT_NE(graph.value(ValueId(0)).dims[0].symbol, first);
+  graph.value(ValueId(0)).dims[0].symbol = first;
+  EXPECT_EQ(graph.value(ValueId(0)).type_text(), "float32[?]");
+}
+
 }  // namespace
 }  // namespace tenon

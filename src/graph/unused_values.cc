@@ -10,6 +10,10 @@ namespace {
 // Sizes and other small constants stay: a ValueObserver is given what passes have computed.
 constexpr size_t kSmallBytes = 4096;
 
+bool is_shown(const Value& value) {
+  return value.constant && value.constant->size_bytes <= kSmallBytes && !value.name.empty();
+}
+
 struct Uses {
   PerValue<bool> used;
   int64_t count = 0;
@@ -17,10 +21,6 @@ struct Uses {
 
   explicit Uses(const Graph& graph) : used(graph.values.size(), false), captured(!graph.captures.empty()) {
     for (const auto& [outer, inner] : graph.captures) add(inner);
-    for (ValueId id : graph.values.ids()) {
-      const ConstantRef& constant = graph.value(id).constant;
-      if (constant && constant->size_bytes <= kSmallBytes && !graph.value(id).name.empty()) add(id);
-    }
     add(graph.inputs);
     add(graph.outputs);
     for (const Node& node : graph.nodes) {
@@ -51,7 +51,9 @@ void rename(std::vector<ValueId>& ids, const PerValue<ValueId>& moved) {
 }  // namespace
 
 PerValue<ValueId> drop_unused_values(Graph& graph) {
-  const Uses uses(graph);
+  Uses uses(graph);
+  for (ValueId id : graph.values.ids())
+    if (is_shown(graph.value(id))) uses.add(id);
   PerValue<ValueId> moved(graph.values.size(), kNoValue);
   if (uses.captured) {
     for (ValueId id : graph.values.ids()) {
@@ -72,6 +74,17 @@ PerValue<ValueId> drop_unused_values(Graph& graph) {
     rename(node.outputs, moved);
   }
   return moved;
+}
+
+std::vector<Value> clear_unused_values(Graph& graph) {
+  const Uses uses(graph);
+  std::vector<Value> shown;
+  for (ValueId id : graph.values.ids()) {
+    if (uses.used[id]) continue;
+    Value value = std::exchange(graph.value(id), Value());
+    if (is_shown(value)) shown.push_back(std::move(value));
+  }
+  return shown;
 }
 
 }  // namespace tenon

@@ -1,6 +1,8 @@
 // Frees what passes leave behind in a graph that is kept.
 #pragma once
 
+#include <vector>
+
 #include "graph/graph.h"
 
 namespace tenon {
@@ -9,5 +11,9 @@ namespace tenon {
 // which observers of a run's values are given. The others get new ids in the same order,
 // unless bodies capture values by their ids. The result has the new id of each value, kNoValue for a dropped one.
 PerValue<ValueId> drop_unused_values(Graph& graph);
+
+// Empties the values that no node, input or output names: a graph that is copied often holds little then. Ids stay. The
+// result has the small constants among them that drop_unused_values() would keep.
+std::vector<Value> clear_unused_values(Graph& graph);
 
 }  // namespace tenon

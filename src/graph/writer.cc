@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <protozero/pbf_writer.hpp>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -57,8 +58,8 @@ std::string type_bytes(const Value& value) {
       std::string bytes;
       if (dim.known()) {
         pbf_writer(bytes).add_int64(proto::TypeProto::kDimValue, dim.value);
-      } else if (!dim.symbol.empty()) {
-        pbf_writer(bytes).add_string(proto::TypeProto::kDimParam, std::string(declared_symbol(dim.symbol)));
+      } else if (const std::string_view declared = declared_symbol(dim.symbol); !declared.empty()) {
+        pbf_writer(bytes).add_string(proto::TypeProto::kDimParam, std::string(declared));
       }
       pbf_writer(shape).add_message(proto::TypeProto::kDim, bytes);
     }

@@ -9,6 +9,15 @@
 
 namespace tenon {
 
+bool broadcasts_inputs(const Node& node) {
+  static constexpr std::string_view kOperators[] = {
+      "Add", "And",     "BitShift",       "BitwiseAnd", "BitwiseOr",   "BitwiseXor", "Div",   "Equal",
+      "Max", "Greater", "GreaterOrEqual", "Less",       "LessOrEqual", "Mean",       "Min",   "Mod",
+      "Mul", "Or",      "PRelu",          "Pow",        "Sub",         "Sum",        "Where", "Xor"};
+  return node.domain.empty() &&
+         std::find(std::begin(kOperators), std::end(kOperators), node.op_type) != std::end(kOperators);
+}
+
 ClipDesc read_clip(const Node& node) {
   if (node.since_version >= 11)
     return {std::numeric_limits<float>::lowest(), std::numeric_limits<float>::max(), /*bounds_are_inputs=*/true};

@@ -8,6 +8,10 @@
 
 namespace tenon {
 
+// Whether the node is a function of the elements that stand at the same place of all inputs, after broadcasting them to
+// one shape by numpy's rule: Add, Where, Max and others of ONNX.
+bool broadcasts_inputs(const Node& node);
+
 // Clip of ONNX: the bounds that apply where no input gives one. Up to version 6 they are the attributes, later the
 // lowest and the largest float32 (other element types have their own).
 struct ClipDesc {

@@ -48,7 +48,8 @@ std::string text(const Dims& dims) {
   for (size_t i = 0; i < dims.size(); ++i) {
     if (i > 0) out += ',';
     const Dim& dim = dims[i];
-    out += dim.known() ? std::to_string(dim.value) : dim.symbol.empty() ? "?" : declared_symbol(dim.symbol);
+    const std::string_view declared = declared_symbol(dim.symbol);
+    out += dim.known() ? std::to_string(dim.value) : declared.empty() ? "?" : declared;
   }
   return out + "]";
 }

@@ -7,6 +7,7 @@
 
 #include "ops/shape_inference.h"
 #include "plan/fold_rules.h"
+#include "plan/fold_sizes.h"
 #include "plan/node_origins.h"
 #include "plan/regions.h"
 
@@ -33,7 +34,9 @@ bool is_for_claims(const Node& node) {
 class Folder {
  public:
   Folder(Graph& graph, const EvaluateNode& evaluate, bool keep_bytes)
-      : graph_(graph), evaluate_(evaluate), keep_bytes_(keep_bytes) {}
+      : graph_(graph), evaluate_(evaluate), keep_bytes_(keep_bytes) {
+    if (FoldSizes::has_open_inputs(graph)) sizes_.emplace(graph, evaluate);
+  }
 
   // Instead of run().
   Status run_before_claims() {
@@ -146,7 +149,9 @@ class Folder {
   Status visit(Node node) {
     redirect(node);
     if (inline_branch(node)) return splice(std::move(node));
+    if (sizes_) sizes_->use_sizes(node);
     TENON_TRY(infer_node(graph_, node));
+    if (sizes_) sizes_->refine_dims(node);
     if (is_region(node)) {
       if (!fold_body(node)) keep(std::move(node));
       return {};
@@ -156,12 +161,19 @@ class Folder {
       return {};
     }
     if (evaluate_all(node)) return {};
-    const size_t before = graph_.values.size();
+    if (sizes_) {
+      ValueId same = kNoValue;
+      if (ConstantRef known = sizes_->note_elements(node, same)) {
+        set_constant(node.outputs[0], std::move(known));
+        return {};
+      }
+      if (same != kNoValue && forward(node.outputs[0], same)) return {};
+    }
     // The rules may make another node of this one; they do not copy where it came from.
     std::optional<Attribute> origins = remove_origins(node);
     fold_rules::simplify(graph_, node, [this](ValueId id) { return producer(id); });
     if (origins) node.attributes.push_back(*std::move(origins));
-    if (graph_.values.size() != before) grow();
+    grow();
     if (ValueId source = fold_rules::unchanged_input(graph_, node); source != kNoValue) {
       if (forward(node.outputs[0], source)) return {};
     }
@@ -333,8 +345,9 @@ class Folder {
   Graph& graph_;
   const EvaluateNode& evaluate_;
   const bool keep_bytes_;
-  PerValue<ValueId> same_as_;  // a value that is another one, kNoValue for itself
-  PerValue<NodeId> producer_;  // in the new node list
+  std::optional<FoldSizes> sizes_;  // while dimensions are open
+  PerValue<ValueId> same_as_;       // a value that is another one, kNoValue for itself
+  PerValue<NodeId> producer_;       // in the new node list
   PerValue<bool> is_output_;
   bool renamed_ = false;
   size_t budget_bytes_ = kFoldingBytes;

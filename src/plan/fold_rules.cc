@@ -14,6 +14,7 @@
 #include "ops/generate.h"
 #include "ops/pad.h"
 #include "ops/reshape.h"
+#include "ops/shape_inference_context.h"
 #include "ops/slice.h"
 #include "ops/split.h"
 #include "ops/transpose.h"
@@ -21,14 +22,9 @@
 namespace tenon::fold_rules {
 namespace {
 
-bool same_dim(const Dim& a, const Dim& b) {
-  if (a.known() || b.known()) return a.value == b.value;
-  return !a.symbol.empty() && a.symbol == b.symbol;
-}
-
 bool same_type_and_dims(const Value& a, const Value& b) {
   if (a.type != b.type || a.type == DataType::kUndefined || !a.has_rank || !b.has_rank) return false;
-  return a.dims.size() == b.dims.size() && std::equal(a.dims.begin(), a.dims.end(), b.dims.begin(), same_dim);
+  return infer::same(a.dims, b.dims);
 }
 
 bool is_one_of(std::string_view op, std::initializer_list<std::string_view> names) {

@@ -17,7 +17,7 @@ namespace {
 // Where(IsNaN(p), 0, p) with p = Softmax(x) becomes tenon.GuardedSoftmax.
 bool guarded_softmax(Rewriter& rewriter, NodeId here) {
   if (rewriter.node(here).op_type != "Where") return false;
-  const Node node = rewriter.node(here);
+  const Node& node = rewriter.node(here);
   if (!node.domain.empty() || node.inputs.size() != 3) return false;
   const Node* test = rewriter.made_by(node.inputs[0], "IsNaN");
   const Node* softmax = rewriter.made_by(node.inputs[2], "Softmax");
@@ -42,7 +42,7 @@ bool guarded_softmax(Rewriter& rewriter, NodeId here) {
 // the transpose that makes x.
 bool transpose_of_heads(Rewriter& rewriter, NodeId here) {
   if (rewriter.node(here).op_type != "Reshape") return false;
-  const Node node = rewriter.node(here);
+  const Node& node = rewriter.node(here);
   if (!node.domain.empty() || node.outputs.size() != 1) return false;
   const Node* transpose = rewriter.made_by(node.inputs[0], "Transpose");
   if (transpose == nullptr || !rewriter.read_once(node.inputs[0])) return false;
@@ -86,7 +86,7 @@ bool transpose_of_heads(Rewriter& rewriter, NodeId here) {
 // the shape of x, which the sum repeats by itself.
 bool narrow_mask(Rewriter& rewriter, NodeId here) {
   if (rewriter.node(here).op_type != "Add") return false;
-  const Node node = rewriter.node(here);
+  const Node& node = rewriter.node(here);
   if (!node.domain.empty()) return false;
   const auto parts = split_operands(node, [&](ValueId mask, ValueId scores) {
     return rewriter.made_by(mask, "Where") != nullptr && rewriter.same_shape(scores, node.outputs[0]);
@@ -131,7 +131,7 @@ Result<ConstantRef> repeated(std::span<const float> values, const Shape& shape, 
 // with its mask. It becomes x + mask, repeated for the images.
 Result<bool> mask_of_windows(Rewriter& rewriter, NodeId here) {
   if (rewriter.node(here).op_type != "Reshape") return false;
-  const Node node = rewriter.node(here);
+  const Node& node = rewriter.node(here);
   const Node* add = node.domain.empty() ? rewriter.made_by(node.inputs[0], "Add") : nullptr;
   if (!add || !rewriter.read_once(node.inputs[0])) return false;
   const auto parts = split_operands(*add, [&](ValueId mask, ValueId scores) {
@@ -165,7 +165,7 @@ Result<bool> mask_of_windows(Rewriter& rewriter, NodeId here) {
 
 bool hoist_factors(Rewriter& rewriter, NodeId here, bool of_weights) {
   if (rewriter.node(here).op_type != "MatMul") return false;
-  const Node node = rewriter.node(here);
+  const Node& node = rewriter.node(here);
   const bool internal = node.domain == "tenon";
   if (!internal && !node.domain.empty()) return false;
   MatMulForm form = read_matmul_form(node);

@@ -50,20 +50,26 @@ const Node* widening(const Rewriter& rewriter, ValueId x) {
 }  // namespace
 
 Status pass_fuse_casts(Graph& graph, const PassOptions&) {
-  if (std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const Node& node) { return is_one_of(node, kBlocked); }))
-    return {};
+  const auto is_of_16_bits = [&](ValueId id) { return is_16_bit_float(graph.value(id).type); };
+  bool any = false;
+  for (const Node& node : graph.nodes) {
+    if (is_one_of(node, kBlocked)) return {};
+    any = any || (node.domain.empty() && node.op_type == "Cast" &&
+                  (is_of_16_bits(node.inputs[0]) || is_of_16_bits(node.outputs[0])));
+  }
+  if (!any) return {};
   Rewriter rewriter(graph);
   PerValue<NodeId> narrowing(graph.values.size(), kNoNode);  // by its input, the Cast to 16 bits
   for (NodeId i : rewriter.ids()) {
     const Node& node = rewriter.node(i);
-    if (node.domain.empty() && node.op_type == "Cast" && is_16_bit_float(rewriter.value(node.outputs[0]).type))
-      narrowing[node.inputs[0]] = i;
+    if (node.domain.empty() && node.op_type == "Cast" && is_of_16_bits(node.outputs[0])) narrowing[node.inputs[0]] = i;
   }
   for (NodeId i : rewriter.ids()) {
     if (rewriter.erased(i)) continue;
+    const size_t count = narrow_inputs(rewriter.node(i));
+    if (count == 0) continue;
     Node node = rewriter.node(i);
-    const size_t count = narrow_inputs(node);
-    if (count == 0 || node.outputs[0] == kNoValue || !rewriter.value(node.outputs[0]).fully_known()) continue;
+    if (node.outputs[0] == kNoValue || !rewriter.value(node.outputs[0]).fully_known()) continue;
     bool changed = false;
     for (size_t input = 0; input < count; ++input) {
       const Node* const cast = widening(rewriter, node.inputs[input]);

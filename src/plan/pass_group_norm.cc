@@ -51,7 +51,7 @@ std::optional<std::vector<float>> numbers_of(const Rewriter& rewriter, ValueId i
 }  // namespace
 
 bool group_norm_of_reshapes(Rewriter& rewriter, NodeId here) {
-  const Node node = rewriter.node(here);
+  const Node& node = rewriter.node(here);
   if (node.op_type != "Reshape" || !node.domain.empty() || !rewriter.read_once(node.inputs[0])) return false;
   const Node* const norm = rewriter.made_by(node.inputs[0], "InstanceNormalization");
   if (norm == nullptr || !rewriter.read_once(norm->inputs[0])) return false;
@@ -85,7 +85,7 @@ bool group_norm_of_reshapes(Rewriter& rewriter, NodeId here) {
 }
 
 bool scale_into_group_norm(Rewriter& rewriter, NodeId here) {
-  const Node node = rewriter.node(here);
+  const Node& node = rewriter.node(here);
   if ((node.op_type != "Mul" && node.op_type != "Add") || !node.domain.empty() || node.inputs.size() != 2) return false;
   for (size_t side = 0; side < 2; ++side) {
     const ValueId normal = node.inputs[side];

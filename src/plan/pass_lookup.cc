@@ -88,7 +88,7 @@ Status pass_one_hot_lookup(Graph& graph, const PassOptions& options) {
   Rewriter rewriter(graph);
   for (NodeId i : rewriter.ids()) {
     if (rewriter.erased(i)) continue;
-    const Node matmul = rewriter.node(i);
+    const Node& matmul = rewriter.node(i);
     if (matmul.domain != "tenon" || matmul.op_type != "MatMul") continue;
     const MatMulForm form = read_matmul_form(matmul);
     if (form.residual != kNoInput || form.trans_b || form.alpha != 1.0f) continue;

@@ -1,9 +1,11 @@
 // Turns MatMul and Gemm into tenon.MatMul, with bias and scale.
+#include <algorithm>
 #include <optional>
 #include <string_view>
 #include <utility>
 
 #include "ops/matmul.h"
+#include "ops/shape_inference_context.h"
 #include "plan/pass_rewriter.h"
 #include "plan/passes.h"
 
@@ -58,7 +60,7 @@ std::optional<Node> from_gemm(Rewriter& rewriter, const Node& node) {
 // A normalisation by constants of the columns of a product with constant weights becomes part of them and of the bias,
 // also behind a Reshape that keeps the columns. Whether node `here` was replaced.
 Result<bool> norm_into_product(Rewriter& rewriter, NodeId here) {
-  const Node node = rewriter.node(here);
+  const Node& node = rewriter.node(here);
   if (node.op_type != "BatchNormalization" || !node.domain.empty()) return false;
   const ValueId x = node.inputs[0];
   const Node* reshape = rewriter.made_by(x, "Reshape");
@@ -128,6 +130,36 @@ Status pass_matmuls(Graph& graph, const PassOptions&) {
     } else if (std::optional<Node> matmul = from_gemm(rewriter, node)) {
       rewriter.replace(i, std::move(*matmul));
     }
+  }
+  rewriter.finish();
+  return {};
+}
+
+// Reshape(MatMul(Reshape(x), weights)), whose Reshapes only join the leading dimensions and part them again: the
+// product of x as it is. PyTorch's Conv1D and Keras's Dense of three dimensions are written so.
+Status pass_unflatten_products(Graph& graph, const PassOptions&) {
+  Rewriter rewriter(graph);
+  for (NodeId i : rewriter.ids()) {
+    if (rewriter.erased(i)) continue;
+    const Node& node = rewriter.node(i);
+    if (!node.domain.empty() || node.op_type != "Reshape") continue;
+    const Node* const matmul = rewriter.made_by(node.inputs[0], "MatMul", "tenon");
+    if (!matmul || !rewriter.read_once(node.inputs[0])) continue;
+    const MatMulForm form = read_matmul_form(*matmul);
+    const ConstantRef weights = rewriter.constant(matmul->inputs[form.b]);
+    const Node* const flat = rewriter.made_by(matmul->inputs[form.a], "Reshape");
+    if (!flat || !weights || weights->shape.rank() != 2 || form.residual != kNoInput) continue;
+    const Value &x = rewriter.value(flat->inputs[0]), &y = rewriter.value(node.outputs[0]);
+    if (!x.has_rank || !y.has_rank || x.dims.size() < 2 || x.dims.size() != y.dims.size()) continue;
+    if (rewriter.value(matmul->inputs[form.a]).dims.size() != 2) continue;
+    const bool same_rows = std::equal(x.dims.begin(), x.dims.end() - 1, y.dims.begin(),
+                                      [](const Dim& a, const Dim& b) { return infer::same(a, b); });
+    const int64_t depth = weights->shape[form.trans_b ? 1 : 0], columns = weights->shape[form.trans_b ? 0 : 1];
+    if (!same_rows || x.dims.back().value != depth || y.dims.back().value != columns) continue;
+    Node product = *matmul;
+    product.inputs[form.a] = flat->inputs[0];
+    product.outputs = node.outputs;
+    rewriter.replace(i, std::move(product));
   }
   rewriter.finish();
   return {};

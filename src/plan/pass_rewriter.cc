@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "ops/shape_inference_context.h"
 #include "plan/node_origins.h"
 
 namespace tenon {
@@ -73,10 +74,8 @@ std::optional<float> Rewriter::scalar_beside(ValueId id, ValueId other) const {
 bool Rewriter::same_shape(ValueId a, ValueId b) const {
   if (a == kNoValue || b == kNoValue) return false;
   const Value &x = graph_.value(a), &y = graph_.value(b);
-  if (x.type != y.type || !x.has_rank || !y.has_rank || x.dims.size() != y.dims.size()) return false;
-  return std::equal(x.dims.begin(), x.dims.end(), y.dims.begin(), [](const Dim& p, const Dim& q) {
-    return p.known() || q.known() ? p.value == q.value : !p.symbol.empty() && p.symbol == q.symbol;
-  });
+  if (x.type != y.type || !x.has_rank || !y.has_rank) return false;
+  return infer::same(x.dims, y.dims);
 }
 
 void Rewriter::count(const Node& node, int32_t change) {

@@ -51,7 +51,8 @@ struct ChannelLines {
 // Those of `node`, a BatchNormalization; none where it trains, or a parameter is no constant of float32.
 std::optional<ChannelLines> batch_norm_lines(const Rewriter& rewriter, const Node& node, size_t channels);
 // pass_matmul.cc
-Status pass_matmuls(Graph& graph, const PassOptions& options);      // MatMul and Gemm become tenon.MatMul
+Status pass_matmuls(Graph& graph, const PassOptions& options);  // MatMul and Gemm become tenon.MatMul
+Status pass_unflatten_products(Graph& graph, const PassOptions& options);
 Status pass_matmul_bias(Graph& graph, const PassOptions& options);  // also BatchNormalization of columns
 // pass_quantized_moves.cc: Shape, Reshape, Transpose, ... move bytes, not what they stand for
 Status pass_quantized_moves(Graph& graph, const PassOptions& options);

@@ -8,6 +8,7 @@
 #include "ops/attributes.h"
 #include "ops/axes.h"
 #include "ops/concat.h"
+#include "ops/elementwise.h"
 #include "ops/integer_inputs.h"
 #include "ops/pad.h"
 #include "ops/reduce.h"
@@ -28,11 +29,6 @@ bool is_one_of(std::string_view op, const std::string_view (&list)[N]) {
 
 // One function of each element, whose other inputs are numbers.
 constexpr std::string_view kUnary[] = {"BitwiseNot", "Cast", "Clip", "Identity", "IsInf", "IsNaN", "Not", "Sign"};
-// Functions of elements that stand at the same place of all inputs, after broadcasting.
-constexpr std::string_view kNary[] = {"Add",  "And",   "BitShift", "BitwiseAnd", "BitwiseOr", "BitwiseXor",
-                                      "Div",  "Equal", "Max",      "Greater",    "Less",      "LessOrEqual",
-                                      "Mean", "Min",   "Mod",      "Mul",        "Or",        "PRelu",
-                                      "Pow",  "Sub",   "Sum",      "Where",      "Xor",       "GreaterOrEqual"};
 
 std::optional<std::vector<int64_t>> integers(const Rewriter& rewriter, ValueId id) {
   return integers_of(rewriter.constant(id).get());
@@ -221,7 +217,7 @@ std::optional<PermutedNode> permuted_node(const Rewriter& rewriter, const Node& 
   constexpr int kBroadcasts = 7, kSoftmaxOfOneAxis = 13;
   const std::string_view op = node.op_type;
   if (is_unary(node) || is_one_of(op, kUnary)) return PermutedNode{.data = {0}, .node = node, .constants = {}};
-  if (is_one_of(op, kNary)) {
+  if (broadcasts_inputs(node)) {
     if (node.since_version < kBroadcasts && (node.has("axis") || node.has("broadcast"))) return std::nullopt;
     PermutedNode permuted{.data = std::vector<size_t>(node.inputs.size()), .node = node, .constants = {}};
     std::iota(permuted.data.begin(), permuted.data.end(), 0);

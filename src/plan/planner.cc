@@ -270,6 +270,7 @@ class PlanBuilder {
       output.first_write = as_step(storage.first_write(output.slot));
       plan.outputs.push_back(std::move(output));
     }
+    find_readers();
     for (PlanOutput& output : plan.outputs) find_shared_memory(output);
     plan.copies = storage.copies();
     plan.arenas = storage.arena_bytes();
@@ -284,10 +285,15 @@ class PlanBuilder {
     }
   }
 
-  static bool reads(const PlanStep& step, int32_t input) {
-    return std::any_of(step.inputs.begin(), step.inputs.end(), [&](const Location& location) {
-      return location.kind == StorageKind::kInput && location.index == input;
-    });
+  void find_readers() {
+    readers_.resize(plan_->inputs.size());
+    for (StepId j : plan_->steps.ids()) {
+      for (const Location& location : plan_->steps[j].inputs) {
+        if (location.kind != StorageKind::kInput) continue;
+        std::vector<StepId>& readers = readers_[location.index];
+        if (readers.empty() || readers.back() != j) readers.push_back(j);
+      }
+    }
   }
 
   // A step of the host is over before the next step, and a stream keeps its order; two executors know no order.
@@ -295,14 +301,16 @@ class PlanBuilder {
     SharedMemory shared;
     if (plan_->inputs[input].last_read == kAtEnd<StepId>) return shared;
     const PlanStep& writer = plan_->steps[output.first_write];
-    for (StepId j : plan_->steps.ids()) {
+    bool writer_reads = false;
+    for (StepId j : readers_[input]) {
       const PlanStep& step = plan_->steps[j];
-      if (&step == &writer || !reads(step, input)) continue;
+      writer_reads = writer_reads || j == output.first_write;
+      if (j == output.first_write) continue;
       const bool over = step.executor == kCpuEp || step.executor == writer.executor;
       if (j > output.first_write || !over) return shared;
     }
     shared.kind = SharedMemory::Kind::kAnything;
-    if (!reads(writer, input)) return shared;
+    if (!writer_reads) return shared;
     shared.kind = SharedMemory::Kind::kNothing;
     if (writer.kernel == nullptr) return shared;
     const Location whole{StorageKind::kOutput, output.slot.value(), 0};
@@ -327,6 +335,7 @@ class PlanBuilder {
   std::vector<ValueId> cut_values_;
   std::vector<OutputSlot> output_slots_;
   Placement placement_;
+  std::vector<std::vector<StepId>> readers_;  // of each input: the steps
   const PlannerOptions& options_;
   std::shared_ptr<Plan> plan_;
 };

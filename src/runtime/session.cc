@@ -185,7 +185,7 @@ Status SessionImpl::run_observed(BindingImpl& binding, const RunOptions& options
     return ran;
   };
   if (options.values == nullptr) return run_timed();
-  ValueTap tap(*options.values);
+  ValueTap tap(*options.values, folded_);
   TappedRun tapped(tap, NodeObserver::current());
   const NodeObserver::Scope observed(&tapped);
   return run_timed();

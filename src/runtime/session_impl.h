@@ -81,6 +81,7 @@ struct SessionImpl final : public Session {
   Model model_;
   ModelDescription description_;
   NodeTrail trail_;
+  std::vector<Value> folded_;  // small constants of the model's graph that nothing reads any more
   SessionEps eps_;
   SessionSpaces spaces_;
   WantedSpaces wanted_;

@@ -8,6 +8,7 @@
 #include "graph/mapped_file.h"
 #include "graph/schema.h"
 #include "graph/symbols.h"
+#include "graph/unused_values.h"
 #include "ops/sequence.h"
 #include "ops/shape_inference.h"
 #include "plan/evaluate.h"
@@ -98,6 +99,7 @@ Status SessionImpl::prepare() {
   }
   TENON_TRY(make_pools());
   TENON_TRY(run_passes_of_load());
+  folded_ = clear_unused_values(graph);
   TENON_TRY_ASSIGN(wanted_, wanted_spaces(graph, eps_, spaces_.table()));
   make_plans();
   return {};

@@ -84,6 +84,8 @@ Status ValueTap::Part::begin() {
       if (id != kNoValue) ready[id] = last;
     views_[last].push_back(v);
   }
+  if (outer_part_ == nullptr)
+    for (const Value& value : tap_.folded_) TENON_TRY(give_folded(value));
   for (ValueId id : graph.values.ids()) {
     const Location location{StorageKind::kConstant, id.value(), 0};
     if (graph.value(id).constant) TENON_TRY(give(id, location, {nullptr, "constant"}));
@@ -118,6 +120,19 @@ Status ValueTap::Part::views_after(size_t ready) {
       if (node.outputs[i] != kNoValue) TENON_TRY(give(node.outputs[i], view.outputs[i], {&node, "view"}));
   }
   return {};
+}
+
+Status ValueTap::Part::give_folded(const Value& value) {
+  const Constant& constant = *value.constant;
+  if (data_type_bits(constant.type) == 0 || holds_addresses(constant.type)) return {};
+  if (!tap_.observer_.wants(tap_.body_, value.name)) return {};
+  int64_t& given = tap_.given_[{tap_.body_, value.name}];
+  if (given++ > 0) return {};
+  NodeValue made{.name = value.name, .body = tap_.body_, .kernel = "constant"};
+  const std::shared_ptr<const std::byte> data = constant.data.read();
+  TENON_TRY_ASSIGN(made.tensor, Tensor::allocate(constant.type, constant.shape));
+  if (constant.size_bytes > 0) std::memcpy(made.tensor.data(), data.get(), constant.size_bytes);
+  return tap_.observer_.value(made);
 }
 
 Status ValueTap::Part::give(ValueId id, const Location& location, const Maker& maker) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -22,7 +23,8 @@ std::string body_path(const std::string& body, const Graph& graph, const Node& n
 // Of one run, with the bodies in it. Threads: those of the run.
 class ValueTap {
  public:
-  explicit ValueTap(ValueObserver& observer) : observer_(observer) {}
+  // `folded`: constants that the load-time passes have computed and no plan has. Both outlive the tap.
+  ValueTap(ValueObserver& observer, std::span<const Value> folded) : observer_(observer), folded_(folded) {}
 
   // A run of `plan`, in the body of the node that runs.
   class Part {
@@ -47,6 +49,7 @@ class ValueTap {
       std::string_view kernel;
     };
     Status views_after(size_t ready);
+    Status give_folded(const Value& value);
     Status give(ValueId id, const Location& location, const Maker& maker);
     Result<Tensor> on_host(DataType type, const Shape& shape, const Location& location) const;
     SpaceId space_of(const Location& location) const;
@@ -66,6 +69,7 @@ class ValueTap {
 
  private:
   ValueObserver& observer_;
+  const std::span<const Value> folded_;
   Part* part_ = nullptr;
   std::string body_;
   std::map<std::pair<std::string, std::string>, int64_t> given_;  // by body and name: how many

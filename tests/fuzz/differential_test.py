@@ -13,7 +13,7 @@ import templates
 import verdicts
 from problems import Problem, model_of
 
-SEEDS = {"single": 240, "graph": 60, "edges": 60, "node": 60, "sampling": 30, "chains": 40, "patterns": 40, "quantised": 40}
+SEEDS = {"single": 240, "graph": 60, "shapes": 120, "edges": 60, "node": 60, "sampling": 30, "chains": 40, "patterns": 40, "quantised": 40}
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,7 @@ import dressing
 import mutations
 import templates
 from problems import ODD, Problem, is_tensor, model_of, node_of
+from shapes import computed_shapes
 
 # Values that a graph's nodes may have: larger ones overflow or take long.
 LARGEST_VALUE, MOST_ELEMENTS = 1e4, 20_000
@@ -306,11 +307,18 @@ def fused(name):
     return make
 
 
-GENERATORS = {"single": single, "graph": graph}
+def shapes(seed, oracle, operators=None):
+    problem = computed_shapes(seed)
+    if problem is None or operators and not set(operators) & set(problem.operators()):
+        return None
+    return settings(np.random.default_rng([seed, 7]), problem)
+
+
+GENERATORS = {"single": single, "graph": graph, "shapes": shapes}
 for name_ in ("edges", "node", "sampling"):
     GENERATORS[name_] = golden(lambda name_=name_: golden_maker(name_))
     GENERATORS[name_].name = name_
 for name_ in ("chains", "patterns", "quantised"):
     GENERATORS[name_] = fused(name_)
 # How often each of them is asked.
-SHARES = {"single": 10, "graph": 10, "edges": 1, "node": 1, "sampling": 1, "chains": 1, "patterns": 1, "quantised": 1}
+SHARES = {"single": 10, "graph": 10, "shapes": 2, "edges": 1, "node": 1, "sampling": 1, "chains": 1, "patterns": 1, "quantised": 1}
