@@ -55,7 +55,7 @@ struct SessionOptions {
   // and what the fast ones are compared with.
   bool reference_kernels = false;
   // Plans kept, one a signature (input shapes); the least recently used goes first. At least 1.
-  size_t plan_cache_size = 16;
+  size_t plan_cache_size = 64;
   // Fixes symbolic dimensions by name: {"batch", 1}. A name that no dimension of the model has is an error.
   std::map<std::string, int64_t> dims = {};
   // Fixes dimensions of inputs by their denotation: {"DATA_BATCH", 1}.

@@ -173,6 +173,17 @@ TEST(ClearUnusedValues, KeepsIdsAndGivesTheSmallConstants) {
   EXPECT_EQ(graph.value(x).name, "x");
 }
 
+TEST(ClearUnusedValues, OfABodyKeepsTheSmallConstants) {
+  Graph graph;
+  graph.add_constant("size", make_int64_constant(std::vector<int64_t>{1, 2}));
+  const ValueId gone = add(graph, "gone"), x = add(graph, "x");
+  graph.inputs = graph.outputs = {x};
+  clear_unused_but_shown_values(graph);
+  EXPECT_NE(graph.value(ValueId(0)).constant, nullptr);
+  EXPECT_EQ(graph.value(gone).name, "");
+  EXPECT_EQ(graph.value(x).name, "x");
+}
+
 TEST(MakeConstant, RefusesWhatHasNoSizeOrTooLargeASize) {
   std::byte* data = nullptr;
   EXPECT_EQ(make_constant(DataType::kUndefined, {1}, &data).status().code(), StatusCode::kInvalidArgument);

@@ -87,4 +87,10 @@ std::vector<Value> clear_unused_values(Graph& graph) {
   return shown;
 }
 
+void clear_unused_but_shown_values(Graph& graph) {
+  const Uses uses(graph);
+  for (ValueId id : graph.values.ids())
+    if (!uses.used[id] && !is_shown(graph.value(id))) graph.value(id) = Value();
+}
+
 }  // namespace tenon

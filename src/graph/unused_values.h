@@ -15,5 +15,7 @@ PerValue<ValueId> drop_unused_values(Graph& graph);
 // Empties the values that no node, input or output names: a graph that is copied often holds little then. Ids stay. The
 // result has the small constants among them that drop_unused_values() would keep.
 std::vector<Value> clear_unused_values(Graph& graph);
+// The same, but those constants stay in the graph, for bodies.
+void clear_unused_but_shown_values(Graph& graph);
 
 }  // namespace tenon

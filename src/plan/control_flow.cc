@@ -20,7 +20,8 @@ void lower(Graph& graph, Node& node) {
   const size_t attributes = node.attributes.size();
   for (size_t a = 0; a < attributes; ++a) {
     if (!node.attributes[a].graph) continue;
-    auto body = std::make_shared<Graph>(*node.attributes[a].graph);
+    std::shared_ptr<Graph> body = std::move(node.attributes[a].graph);
+    if (body.use_count() > 1) body = std::make_shared<Graph>(*body);
     const PerValue<int32_t> uses = body->use_counts();
     const auto first = static_cast<int64_t>(node.inputs.size());
     for (const auto& [outer, inner] : body->captures) {

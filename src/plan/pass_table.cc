@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "base/trace.h"
+#include "graph/unused_values.h"
 #include "ops/shape_inference.h"
 #include "plan/node_trail.h"
 #include "plan/passes.h"
@@ -146,6 +147,7 @@ Status run_subgraph_passes(Node& node, PassPhase phase, const PassOptions& optio
     inner.trail = nullptr;
     TENON_TRY_CONTEXT(run_passes(*attribute.graph, phase, inner), "in attribute \"{}\"", attribute.name);
     drop_unread_captures(*attribute.graph);
+    if (phase == PassPhase::kLoad) clear_unused_but_shown_values(*attribute.graph);
   }
   return {};
 }
