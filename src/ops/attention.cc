@@ -59,9 +59,10 @@ Result<Dims> attention_dims(const Node& node, const InputDims& inputs, int64_t h
   using infer::certainly_differ;
   if (q.size() == 4) {
     const Dim count = infer::number(heads);
-    for (const Dims* input : {&q, &k, &v})
-      TENON_INVALID_IF(certainly_differ((*input)[1], count) || certainly_differ((*input)[0], q[0]),
-                       "Q {}, K {} and V {} do not have {} heads of one batch.", text(q), text(k), text(v), heads);
+    TENON_INVALID_IF(certainly_differ(q[1], count) || certainly_differ(k[0], q[0]) || certainly_differ(v[0], q[0]),
+                     "Q {}, K {} and V {} do not have {} heads of one batch.", text(q), text(k), text(v), heads);
+    TENON_INVALID_IF(certainly_differ(k[1], v[1]) || (k[1].known() && (k[1].value < 1 || heads % k[1].value != 0)),
+                     "{} heads of Q {} do not share those of K {} and V {} evenly.", heads, text(q), text(k), text(v));
     TENON_INVALID_IF(certainly_differ(k[2], v[2]) || certainly_differ(q[3], k[3]),
                      "Q {}, K {} and V {} do not fit together.", text(q), text(k), text(v));
     TENON_TRY(check_mask(inputs.find(3), {q[0], count, q[2], k[2]}));
@@ -77,9 +78,10 @@ Result<Dims> attention_dims(const Node& node, const InputDims& inputs, int64_t h
   return Dims{q[0], q[1], v[2]};
 }
 
-// Q [B,H,T,D], K [B,H,S,D] and V [B,H,S,E].
+// Q [B,H,T,D], K [B,G,S,D] and V [B,G,S,E].
 void read_heads_first(const InputShapes& shapes, AttentionDesc& desc) {
   const Shape &q = *shapes.find(0), &k = *shapes.find(1), &v = *shapes.find(2);
+  desc.kv_heads = k[1];
   desc.queries = q[2];
   desc.keys = k[2];
   desc.depth = q[3];

@@ -8,7 +8,7 @@ namespace tenon {
 namespace {
 
 // AttributeProto.AttributeType
-constexpr int8_t kFloat = 1, kInt = 2, kString = 3, kGraph = 5;
+constexpr int8_t kFloat = 1, kInt = 2, kString = 3, kGraph = 5, kInts = 7;
 
 constexpr SchemaAttribute kEpilogue[] = {
     {"activation", kString, false, "none"},
@@ -25,6 +25,7 @@ constexpr SchemaAttribute kPackedAttention[] = {
 constexpr SchemaAttribute kCacheUpdate[] = {{"kv_num_heads", kInt, false}};
 constexpr SchemaAttribute kLayerNorm[] = {{"subtract_mean", kInt, false, "1"}};
 constexpr SchemaAttribute kReorder[] = {{"to", kString, true}, {"channels_last", kInt, false, "0"}};
+constexpr SchemaAttribute kRotateHalf[] = {{"interleaved", kInt, false, "0"}, {"perm", kInts, false}};
 constexpr SchemaAttribute kRegion[] = {
     {"body", kGraph, true}, {"provider", kInt, true}, {"region", kInt, true}, {"host_operator", kInt, false, "0"}};
 constexpr SchemaAttribute kSearchStart[] = {{"pad_token_id", kInt, false, "-1"}, {"left", kInt, false, "0"}};
@@ -57,6 +58,7 @@ constexpr InternalOperator kOperators[] = {
     {"QuantizedSoftmax", {}, false, {}},
     {"Region", {}, false, kRegion},
     {"Reorder", {}, false, kReorder},
+    {"RotateHalf", {}, false, kRotateHalf},
     {"SearchEnd", {}, false, kSearchStart},
     {"SearchStart", {}, false, kSearchStart},
     {"SearchStep", {}, false, kSearchStep},

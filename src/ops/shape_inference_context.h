@@ -142,6 +142,7 @@ struct Row {
   X(internal_softmax_rows)               \
   X(internal_attention_rows)             \
   X(internal_cached_attention_rows)      \
+  X(internal_rotary_rows)                \
   X(internal_search_rows)                \
   X(region_rows)
 #define TENON_DECLARE_(function) std::span<const Row> function();

@@ -1,6 +1,8 @@
 // Brings what exporters write around attention into the form that pass_attention.cc finds: factors on queries and keys,
 // heads in the batch, masks that repeat for every query, those of windows, and NaN that becomes 0 after the softmax.
 #include <algorithm>
+#include <array>
+#include <map>
 #include <optional>
 #include <span>
 #include <utility>
@@ -82,9 +84,12 @@ bool transpose_of_heads(Rewriter& rewriter, NodeId here) {
   return true;
 }
 
+// Masks that narrow_mask() made, by the inputs of their Where: layers share theirs.
+using NarrowMasks = std::map<std::array<ValueId, 3>, ValueId>;
+
 // Add(scores, Where(And(true, x), a, b)), as exporters write a mask that is the same for every query: the mask keeps
 // the shape of x, which the sum repeats by itself.
-bool narrow_mask(Rewriter& rewriter, NodeId here) {
+bool narrow_mask(Rewriter& rewriter, NodeId here, NarrowMasks& masks) {
   if (rewriter.node(here).op_type != "Add") return false;
   const Node& node = rewriter.node(here);
   if (!node.domain.empty()) return false;
@@ -106,12 +111,16 @@ bool narrow_mask(Rewriter& rewriter, NodeId here) {
     if (!rewriter.scalar(number) ||
         rewriter.constant(number)->shape.rank() > rewriter.value(sides->second).shape().rank())
       return false;
-  Value narrow = rewriter.value(parts->first);
-  narrow.name = node.name + ":mask";
-  narrow.set_shape(rewriter.value(sides->second).shape());
-  const ValueId mask = rewriter.add_value(std::move(narrow));
-  rewriter.insert_before(here, make_node("Where", where.since_version, node.name + ":mask",
-                                         {sides->second, where.inputs[1], where.inputs[2]}, {mask}));
+  const auto [made, fresh] = masks.try_emplace({sides->second, where.inputs[1], where.inputs[2]}, kNoValue);
+  ValueId& mask = made->second;
+  if (fresh) {
+    Value narrow = rewriter.value(parts->first);
+    narrow.name = node.name + ":mask";
+    narrow.set_shape(rewriter.value(sides->second).shape());
+    mask = rewriter.add_value(std::move(narrow));
+    rewriter.insert_before(here, make_node("Where", where.since_version, node.name + ":mask",
+                                           {sides->second, where.inputs[1], where.inputs[2]}, {mask}));
+  }
   Node sum = node;
   std::replace(sum.inputs.begin(), sum.inputs.end(), parts->first, mask);
   rewriter.replace(here, std::move(sum));
@@ -197,11 +206,12 @@ Status pass_attention_forms(Graph& graph, const PassOptions&) {
   };
   if (std::none_of(graph.nodes.begin(), graph.nodes.end(), is_softmax)) return {};
   Rewriter rewriter(graph);
+  NarrowMasks masks;
   for (NodeId i : rewriter.ids()) {
     if (rewriter.erased(i)) continue;
     TENON_TRY_ASSIGN(const bool of_windows, mask_of_windows(rewriter, i));
     (void)(of_windows || guarded_softmax(rewriter, i) || hoist_factors(rewriter, i, false) ||
-           transpose_of_heads(rewriter, i) || narrow_mask(rewriter, i));
+           transpose_of_heads(rewriter, i) || narrow_mask(rewriter, i, masks));
   }
   rewriter.finish();
   return {};

@@ -58,6 +58,14 @@ struct KeyTable {
 };
 inline constexpr int64_t kMostPlaces = 64;
 
+// Rows x whose first `turned` elements become x * cos + r(x) * sin (ops/rotary.h); y is not x. Rows are `step` apart.
+struct RotatedRows {
+  const float *x = nullptr, *cos = nullptr, *sin = nullptr;
+  float* y = nullptr;
+  int64_t rows = 0, turned = 0;
+  int64_t x_step = 0, cos_step = 0, sin_step = 0, y_step = 0;
+};
+
 struct LineTable {
   // Running sums of n lines beside each other, whose elements are `step` apart (negative: from the last one on). y has
   // them, those of float32 rounded from more exact ones, or where `exclusive` those before. Integers wrap around. x and
@@ -91,6 +99,8 @@ struct LineTable {
                int64_t pairs, float* y);
   void (*turn_interleaved)(const float* x, const float* c, const float* s, int64_t rows, int64_t step,
                            int64_t angle_step, int64_t pairs, float* y);
+  void (*rotate_halves)(const RotatedRows& rows);
+  void (*rotate_neighbours)(const RotatedRows& rows);
   // Each element of x twice, in `rows` equal rows of y. Of 1, 2 and 4 bytes.
   void (*twice8)(const void* x, int64_t n, int64_t rows, void* y);
   void (*twice16)(const void* x, int64_t n, int64_t rows, void* y);

@@ -674,6 +674,45 @@ void turn_interleaved(const float* x, const float* c, const float* s, int64_t ro
   }
 }
 
+// The factors of a pair's elements differ here.
+TENON_INLINE void rotate_pair(const float* x, const float* c, const float* s, int64_t first, int64_t second, float* y) {
+  y[first] = c[first] * x[first] - s[first] * x[second];
+  y[second] = c[second] * x[second] + s[second] * x[first];
+}
+
+template <typename Row>
+TENON_INLINE void for_rotated_rows(RotatedRows t, const Row& row) {
+  for (; t.rows > 0; --t.rows, t.x += t.x_step, t.cos += t.cos_step, t.sin += t.sin_step, t.y += t.y_step)
+    row(t.x, t.cos, t.sin, t.y);
+}
+
+void rotate_halves(const RotatedRows& rows) {
+  const DF32 f;
+  const int64_t half = rows.turned / 2;
+  for_rotated_rows(rows, [&](const float* x, const float* c, const float* s, float* y) {
+    int64_t i = 0;
+    for (; i + kLanes <= half; i += kLanes) {
+      const VF32 a = hn::LoadU(f, x + i), b = hn::LoadU(f, x + half + i);
+      hn::StoreU(hn::NegMulAdd(hn::LoadU(f, s + i), b, hn::Mul(hn::LoadU(f, c + i), a)), f, y + i);
+      hn::StoreU(hn::MulAdd(hn::LoadU(f, s + half + i), a, hn::Mul(hn::LoadU(f, c + half + i), b)), f, y + half + i);
+    }
+    for (; i < half; ++i) rotate_pair(x, c, s, i, half + i, y);
+  });
+}
+
+void rotate_neighbours(const RotatedRows& rows) {
+  const DF32 f;
+  for_rotated_rows(rows, [&](const float* x, const float* c, const float* s, float* y) {
+    int64_t i = 0;
+    for (; i + kLanes <= rows.turned; i += kLanes) {
+      const VF32 v = hn::LoadU(f, x + i), other = hn::Reverse2(f, v);
+      const VF32 turned = hn::OddEven(other, hn::Neg(other));
+      hn::StoreU(hn::MulAdd(hn::LoadU(f, s + i), turned, hn::Mul(hn::LoadU(f, c + i), v)), f, y + i);
+    }
+    for (; i < rows.turned; i += 2) rotate_pair(x, c, s, i, i + 1, y);
+  });
+}
+
 // Vectors of kBytes, the last one of which overlaps others; shorter rows go to vectors of 16 bytes.
 template <typename T, size_t kBytes>
 void twice_vectors(const T* x, int64_t n, int64_t rows, T* y) {
@@ -716,6 +755,8 @@ const LineTable line_table = {
     &standardise,
     &turn,
     &turn_interleaved,
+    &rotate_halves,
+    &rotate_neighbours,
     &twice<uint8_t>,
     &twice<uint16_t>,
     &twice<uint32_t>};

@@ -178,6 +178,40 @@ TEST_P(Lines, TurnsPairs) {
       }
 }
 
+// The two elements of a pair have factors of their own, and rows of each operand lie as far apart as they like.
+TEST_P(Lines, RotatesRows) {
+  const LineTable& table = line_table_of(GetParam());
+  constexpr int64_t kRows = 3;
+  for (int64_t half : {1, 3, 4, 8, 16, 17, 40})
+    for (int64_t angle_step : {int64_t{0}, 2 * half + 1})
+      for (bool neighbours : {false, true}) {
+        const int64_t turned = 2 * half, x_step = turned + 5, y_step = turned + 1;
+        std::vector<float> x(kRows * x_step), y(kRows * y_step, 77.0f), c(kRows * (turned + 1)), s(c.size());
+        for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i * 37 % 101) * 0.25f;
+        for (size_t i = 0; i < c.size(); ++i) c[i] = static_cast<float>(i % 7), s[i] = static_cast<float>(i % 5) - 2;
+        (neighbours ? table.rotate_neighbours : table.rotate_halves)({.x = x.data(),
+                                                                      .cos = c.data(),
+                                                                      .sin = s.data(),
+                                                                      .y = y.data(),
+                                                                      .rows = kRows,
+                                                                      .turned = turned,
+                                                                      .x_step = x_step,
+                                                                      .cos_step = angle_step,
+                                                                      .sin_step = turned + 1,
+                                                                      .y_step = y_step});
+        for (int64_t r = 0; r < kRows; ++r) {
+          for (int64_t i = 0; i < turned; ++i) {
+            const bool is_first = neighbours ? i % 2 == 0 : i < half;
+            const int64_t other = neighbours ? i ^ 1 : is_first ? i + half : i - half;
+            const float product = s[r * (turned + 1) + i] * x[r * x_step + other];
+            ASSERT_EQ(y[r * y_step + i], c[r * angle_step + i] * x[r * x_step + i] + (is_first ? -product : product))
+                << half << " pairs, row " << r << ", element " << i;
+          }
+          ASSERT_EQ(y[r * y_step + turned], 77.0f);
+        }
+      }
+}
+
 template <typename T>
 void check_twice(void (*twice)(const void* x, int64_t n, int64_t rows, void* y)) {
   for (int64_t n : {1, 15, 16, 33, 64, 70, 200})

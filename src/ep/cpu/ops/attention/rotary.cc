@@ -1,4 +1,5 @@
-// RotaryEmbedding of ai.onnx and com.microsoft. The loops run over contiguous halves of a head on every thread.
+// RotaryEmbedding of ai.onnx and com.microsoft, and tenon.RotateHalf. The loops run over contiguous halves of a head on
+// every thread.
 #include "ops/rotary.h"
 
 #include <algorithm>
@@ -155,9 +156,57 @@ Result<RefImpl> make_rotary(RefNode& node) {
   return impl;
 }
 
+// Rows [begin, end) of Y.
+void rotate_rows(const RotateHalfDesc& desc, const KernelContext& context, int64_t begin, int64_t end) {
+  const RotateHalfDesc::Rows& inner = desc.rows.back();
+  const auto loop = desc.interleaved ? line_table().rotate_neighbours : line_table().rotate_halves;
+  while (begin < end) {
+    const int64_t first = begin % inner.count, count = std::min(end - begin, inner.count - first);
+    RotatedRows task{.x = context.input<float>(0) + first * inner.x,
+                     .cos = context.input<float>(1) + first * inner.cos,
+                     .sin = context.input<float>(2) + first * inner.sin,
+                     .y = context.output<float>(0) + begin * desc.depth,
+                     .rows = count,
+                     .turned = desc.turned,
+                     .x_step = inner.x,
+                     .cos_step = inner.cos,
+                     .sin_step = inner.sin,
+                     .y_step = desc.depth};
+    int64_t rest = begin / inner.count;
+    for (size_t i = desc.rows.size() - 1; i-- > 0; rest /= desc.rows[i].count) {
+      const int64_t at = rest % desc.rows[i].count;
+      task.x += at * desc.rows[i].x, task.cos += at * desc.rows[i].cos, task.sin += at * desc.rows[i].sin;
+    }
+    loop(task);
+    for (int64_t row = 0; row < count && desc.turned < desc.depth; ++row)
+      std::copy_n(task.x + row * inner.x + desc.turned, desc.depth - desc.turned,
+                  task.y + row * desc.depth + desc.turned);
+    begin += count;
+  }
+}
+
+Result<RefImpl> make_rotate_half(RefNode& node) {
+  TENON_TRY_ASSIGN(const RotateHalfDesc desc, read_rotate_half(*node.node, input_shapes(node)));
+  for (const TensorSpec& input : node.inputs)
+    TENON_UNSUPPORTED_IF(input.type != DataType::kFloat, "RotateHalf has an operand of {}.",
+                         data_type_name(input.type));
+  TENON_TRY(require_output(node, 0, desc.y));
+  RefImpl impl;
+  impl.name = "rotate half";
+  impl.run = [desc](KernelContext& context) -> Status {
+    const int64_t elements = desc.y.element_count();
+    if (elements == 0) return {};
+    context.pool->parallel_for(elements / desc.depth, std::max<int64_t>(1, 16384 / desc.depth),
+                               [&](int64_t begin, int64_t end) { rotate_rows(desc, context, begin, end); });
+    return {};
+  };
+  return impl;
+}
+
 constexpr KernelEntry kRows[] = {
     ref_row<kFloatSet, &make_rotary>("RotaryEmbedding", 23),
     ref_row<kFloatSet, &make_rotary>("RotaryEmbedding", 1, kAnyVersion, "com.microsoft"),
+    ref_row<kFloatSet, &make_rotate_half>("RotateHalf", 1, kAnyVersion, "tenon"),
 };
 
 }  // namespace
