@@ -1,7 +1,9 @@
-// Turns layer normalisation, written as one operator or as several, into tenon.LayerNorm, and merges the addition
-// before it.
+// Turns layer normalisation, and normalisation by the root of the mean square, written as one operator or as several,
+// into tenon.LayerNorm, and merges the addition before it.
 #include <algorithm>
+#include <map>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -37,8 +39,10 @@ ValueId flat_constant(Rewriter& rewriter, ValueId id, int64_t count, size_t rank
   return rewriter.add_constant(rewriter.value(id).name + ":flat", std::move(flat));
 }
 
-// x of ReduceMean(x) over the last dimension, which is kept.
+// x of ReduceMean(x) over the last dimension, which is kept. At load, that of three dimensions became a global pool.
 std::optional<ValueId> mean_over_last(const Rewriter& rewriter, ValueId id) {
+  if (const Node* pool = rewriter.made_by(id, "GlobalAveragePool"))
+    return rewriter.value(id).dims.size() == 3 ? std::optional(pool->inputs[0]) : std::nullopt;
   const Node* node = rewriter.made_by(id, "ReduceMean");
   if (!node) return std::nullopt;
   const std::optional<ReduceDesc> mean = constant_reduce(rewriter, *node);
@@ -91,6 +95,47 @@ std::optional<Normalized> match_normalized(const Rewriter& rewriter, ValueId id)
   return Normalized{*x, *rewriter.scalar(parts->first)};
 }
 
+// v of id = v^exponent, a root or a Pow with that constant, that nobody else reads.
+std::optional<ValueId> radicand(const Rewriter& rewriter, ValueId id, float exponent) {
+  if (!rewriter.read_once(id)) return std::nullopt;
+  if (const Node* root = rewriter.made_by(id, "Sqrt"); root && exponent == 0.5f) return root->inputs[0];
+  const Node* pow = rewriter.made_by(id, "Pow");
+  const bool fits = pow && rewriter.scalar_beside(pow->inputs[1], pow->inputs[0]) == exponent;
+  return fits ? std::optional(pow->inputs[0]) : std::nullopt;
+}
+
+// v of id = 1 / sqrt(v).
+std::optional<ValueId> inverse_radicand(const Rewriter& rewriter, ValueId id) {
+  if (!rewriter.read_once(id)) return std::nullopt;
+  if (const Node* inverse = rewriter.made_by(id, "Reciprocal")) return radicand(rewriter, inverse->inputs[0], 0.5f);
+  if (const Node* div = rewriter.made_by(id, "Div"))
+    if (rewriter.scalar_beside(div->inputs[0], div->inputs[1]) == 1.0f) return radicand(rewriter, div->inputs[1], 0.5f);
+  return radicand(rewriter, id, -0.5f);
+}
+
+// `last` is x / sqrt(mean(x * x) + epsilon), or the product of x and the inverse.
+std::optional<Normalized> match_root_mean_square(const Rewriter& rewriter, const Node& last) {
+  if (!last.domain.empty() || (last.op_type != "Mul" && last.op_type != "Div") || !rewriter.is_float(last.outputs[0]))
+    return std::nullopt;
+  const bool divides = last.op_type == "Div";
+  for (size_t side = divides ? 1 : 0; side < 2; ++side) {
+    const ValueId factor = last.inputs[side];
+    const std::optional<ValueId> sum = divides ? radicand(rewriter, factor, 0.5f) : inverse_radicand(rewriter, factor);
+    if (!sum || !rewriter.read_once(*sum)) continue;
+    Normalized found{last.inputs[1 - side], 0};
+    ValueId mean = *sum;
+    if (const Node* add = rewriter.made_by(*sum, "Add")) {
+      auto parts = split_operands(*add, [&](ValueId a, ValueId b) { return rewriter.scalar_beside(a, b).has_value(); });
+      if (!parts) continue;
+      mean = parts->second;
+      found.epsilon = *rewriter.scalar(parts->first);
+    }
+    const std::optional<ValueId> square = rewriter.read_once(mean) ? mean_over_last(rewriter, mean) : std::nullopt;
+    if (square && rewriter.read_once(*square) && is_square_of(rewriter, *square, found.x)) return found;
+  }
+  return std::nullopt;
+}
+
 // LayerNormalization or RMSNormalization whose other outputs nobody reads.
 std::optional<Node> from_operator(const Rewriter& rewriter, const Node& node) {
   if (node.inputs.size() < 2) return std::nullopt;
@@ -123,6 +168,49 @@ std::optional<Node> from_scale(Rewriter& rewriter, const Node& node) {
   if (scale == kNoValue) return std::nullopt;
   Node norm = make_internal("LayerNorm", node.name, {found->x, kNoValue, scale}, {node.outputs[0]});
   write_layer_norm(norm, static_cast<int>(rank) - 1, found->epsilon);
+  return norm;
+}
+
+// Scales of norms that have none: ones, as many as a row has elements.
+class Ones {
+ public:
+  // kNoValue where there is no memory for them, or the pass has made too much.
+  ValueId of(Rewriter& rewriter, int64_t count) {
+    const auto [found, fresh] = made_.try_emplace(count, kNoValue);
+    if (!fresh || count > INT32_MAX || !rewriter.may_make(count * sizeof(float))) return found->second;
+    std::byte* data = nullptr;
+    Result<ConstantRef> ones = make_constant(DataType::kFloat, Shape{count}, &data);
+    if (!ones.ok()) return kNoValue;
+    std::fill_n(reinterpret_cast<float*>(data), count, 1.0f);
+    return found->second = rewriter.add_constant("ones:" + std::to_string(count), *std::move(ones));
+  }
+
+ private:
+  std::map<int64_t, ValueId> made_;
+};
+
+// x by the root of its mean square, times the scale where `scaled`.
+std::optional<Node> from_root_mean_square(Rewriter& rewriter, const Node& node, bool scaled, Ones& ones) {
+  const Node* quotient = &node;
+  ValueId scale = kNoValue;
+  if (scaled) {
+    if (node.op_type != "Mul" || !node.domain.empty()) return std::nullopt;
+    auto parts = split_operands(
+        node, [&](ValueId a, ValueId b) { return rewriter.constant(a) != nullptr && rewriter.constant(b) == nullptr; });
+    if (!parts || !rewriter.read_once(parts->second)) return std::nullopt;
+    quotient = rewriter.producer(parts->second);
+    scale = parts->first;
+  }
+  const std::optional<Normalized> found = quotient ? match_root_mean_square(rewriter, *quotient) : std::nullopt;
+  if (!found || !rewriter.is_float(found->x)) return std::nullopt;
+  const Value& x = rewriter.value(found->x);
+  if (!x.has_rank || x.dims.empty() || !x.dims.back().known()) return std::nullopt;
+  const size_t rank = x.dims.size();
+  const int64_t count = x.dims.back().value;
+  scale = scaled ? flat_constant(rewriter, scale, count, rank) : ones.of(rewriter, count);
+  if (scale == kNoValue) return std::nullopt;
+  Node norm = make_internal("LayerNorm", node.name, {found->x, kNoValue, scale}, {node.outputs[0]});
+  write_layer_norm(norm, static_cast<int>(rank) - 1, found->epsilon, false);
   return norm;
 }
 
@@ -161,6 +249,20 @@ Status pass_layer_norms(Graph& graph, const PassOptions&) {
     if (node.op_type == "Add") norm = from_bias(rewriter, node);
     if (norm) rewriter.replace(i, std::move(*norm));
   }
+  rewriter.finish();
+  return {};
+}
+
+Status pass_root_mean_square_norms(Graph& graph, const PassOptions&) {
+  Rewriter rewriter(graph);
+  Ones ones;
+  // Those with a scale first, of which the ones without are a part.
+  for (bool scaled : {true, false})
+    for (NodeId i : rewriter.ids()) {
+      if (rewriter.erased(i)) continue;
+      std::optional<Node> norm = from_root_mean_square(rewriter, rewriter.node(i), scaled, ones);
+      if (norm) rewriter.replace(i, *std::move(norm));
+    }
   rewriter.finish();
   return {};
 }

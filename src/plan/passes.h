@@ -65,11 +65,11 @@ Status pass_fuse_activations(Graph& graph, const PassOptions& options);
 Status pass_fuse_residuals(Graph& graph, const PassOptions& options);
 // pass_layer_norm.cc
 Status pass_layer_norms(Graph& graph, const PassOptions& options);
+Status pass_root_mean_square_norms(Graph& graph, const PassOptions& options);
 Status pass_skip_layer_norms(Graph& graph, const PassOptions& options);
-Status pass_moment_norms(Graph& graph, const PassOptions& options);            // pass_moment_norm.cc
-Status pass_root_mean_square_norms(Graph& graph, const PassOptions& options);  // pass_root_mean_square.cc
-Status pass_rotary_embeddings(Graph& graph, const PassOptions& options);       // pass_rotary.cc
-Status pass_grouped_heads(Graph& graph, const PassOptions& options);           // pass_grouped_heads.cc
+Status pass_moment_norms(Graph& graph, const PassOptions& options);       // pass_moment_norm.cc
+Status pass_rotary_embeddings(Graph& graph, const PassOptions& options);  // pass_rotary.cc
+Status pass_grouped_heads(Graph& graph, const PassOptions& options);      // pass_grouped_heads.cc
 // pass_group_norm.cc
 Status pass_group_norms(Graph& graph, const PassOptions& options);
 // Reshape(InstanceNormalization(Reshape(x))), whose first Reshape calls groups channels: GroupNormalization. Whether
