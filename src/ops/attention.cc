@@ -117,6 +117,7 @@ Result<AttentionDesc> read_attention(const Node& node, const InputShapes& shapes
   TENON_INVALID_IF(!scale, "{} lacks the attribute \"scale\".", node.op_type);
   desc.scale = *scale;
   desc.kv_heads = desc.heads;
+  desc.softcap = packed ? 0 : Attributes(node).number("softcap");
   if (Attributes(node).flag("guarded")) desc.empty = EmptyQuery::kZerosForNaN;
   TENON_TRY_ASSIGN(const Dims y, attention_dims(node, infer::input_dims(shapes), desc.heads));
   desc.y = infer::to_shape(y);
@@ -153,9 +154,10 @@ Result<AttentionDesc> read_attention(const Node& node, const InputShapes& shapes
   return desc;
 }
 
-void write_attention(int64_t heads, float scale, bool guarded, Node& node) {
+void write_attention(int64_t heads, float scale, bool guarded, Node& node, float softcap) {
   node.set_int("num_heads", heads);
   node.set_float("scale", scale);
+  if (softcap > 0) node.set_float("softcap", softcap);
   if (guarded) node.set_int("guarded", 1);
 }
 

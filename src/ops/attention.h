@@ -89,6 +89,6 @@ struct CacheUpdateDesc {
 Result<CacheUpdateDesc> read_cache_update(const Node& node, const InputShapes& shapes);
 
 // States the attributes of a tenon.Attention in `node`.
-void write_attention(int64_t heads, float scale, bool guarded, Node& node);
+void write_attention(int64_t heads, float scale, bool guarded, Node& node, float softcap = 0);
 
 }  // namespace tenon

@@ -19,7 +19,7 @@ constexpr SchemaAttribute kEpilogue[] = {
 constexpr SchemaAttribute kMatMul[] = {{"trans_b", kInt, false, "0"}, {"alpha", kFloat, false, "1"}};
 constexpr SchemaAttribute kQuantizedMatMul[] = {{"trans_b", kInt, false, "0"}, {"factor", kFloat, false, "1"}};
 constexpr SchemaAttribute kAttention[] = {
-    {"num_heads", kInt, true}, {"scale", kFloat, true}, {"guarded", kInt, false, "0"}};
+    {"num_heads", kInt, true}, {"scale", kFloat, true}, {"guarded", kInt, false, "0"}, {"softcap", kFloat, false, "0"}};
 constexpr SchemaAttribute kPackedAttention[] = {
     {"num_heads", kInt, true}, {"scale", kFloat, true}, {"guarded", kInt, false, "0"}, {"depth", kInt, false}};
 constexpr SchemaAttribute kCacheUpdate[] = {{"kv_num_heads", kInt, false}};

@@ -1,5 +1,6 @@
 // Turns softmax(Q K^T * scale + mask) V, of heads that come from anywhere, into tenon.Attention of four dimensions:
-// what pass_attention.cc does not find, because positions were rotated, heads normalised, or channels lie first.
+// what pass_attention.cc does not find, because positions were rotated, heads normalised, or channels lie first; also
+// with scores that are cap * tanh(scale / cap * Q K^T).
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -9,6 +10,7 @@
 #include "ops/matmul.h"
 #include "ops/softmax.h"
 #include "ops/transpose.h"
+#include "ops/unary.h"
 #include "plan/pass_rewriter.h"
 #include "plan/passes.h"
 
@@ -27,6 +29,7 @@ struct Pattern {
   ValueId factor = kNoValue;  // of the scores, one number a head; kNoValue without one
   ValueId mask = kNoValue;
   float scale = 1;
+  float softcap = 0;      // 0 without one
   bool guarded = false;   // the softmax is tenon.GuardedSoftmax
   bool y_turned = false;  // the result is [..., E, T]
 };
@@ -98,9 +101,17 @@ std::optional<Pattern> match_pattern(const Rewriter& rewriter, const Node& node)
   if (product == nullptr || !rewriter.read_once(scores) || !known_floats(rewriter, scores) ||
       rewriter.value(scores).shape() != rewriter.value(*probabilities).shape())
     return std::nullopt;
-  const MatMulForm form = read_matmul_form(*product);
+  MatMulForm form = read_matmul_form(*product);
+  if (form.activated) {
+    const std::optional<float> cap = rewriter.scalar(found.factor);
+    const Result<Epilogue> epilogue = read_epilogue(*product);
+    if (!cap || !(*cap > 0) || !epilogue.ok() || epilogue->activation != Activation::kTanh) return std::nullopt;
+    found.softcap = *cap;
+    found.factor = kNoValue;
+    form.activated = false;
+  }
   if (!form.is_bare()) return std::nullopt;
-  found.scale = form.alpha;
+  found.scale = found.softcap > 0 ? form.alpha * found.softcap : form.alpha;
   found.q = product->inputs[0];
   found.k = product->inputs[1];
   found.k_turned = !form.trans_b;
@@ -210,15 +221,13 @@ class Maker {
   NodeId here_;
 };
 
-}  // namespace
-
-Status pass_attention_heads(Graph& graph, const PassOptions&) {
+Status attention_of_heads(Graph& graph, bool capped) {
   Rewriter rewriter(graph);
   for (NodeId i : rewriter.ids()) {
     if (rewriter.erased(i)) continue;
     const std::optional<Pattern> pattern = match_pattern(rewriter, rewriter.node(i));
     const std::optional<Sizes> sizes = pattern ? sizes_of(rewriter, *pattern) : std::nullopt;
-    if (!sizes || !known_floats(rewriter, rewriter.node(i).outputs[0])) continue;
+    if (!sizes || !known_floats(rewriter, rewriter.node(i).outputs[0]) || (pattern->softcap > 0) != capped) continue;
     const bool is_bare = pattern->mask == kNoValue && pattern->factor == kNoValue && !pattern->y_turned;
     if (is_bare && sizes->queries * sizes->keys < kFewScores) continue;
     std::optional<Shape> mask, factor;
@@ -241,7 +250,7 @@ Status pass_attention_heads(Graph& graph, const PassOptions&) {
     const ValueId v = heads(pattern->v_turned ? maker.turned(pattern->v) : pattern->v, sizes->keys, sizes->value_depth);
     Node fused = make_internal("Attention", rewriter.node(i).name, {q, k, v}, {y});
     if (mask) fused.inputs.push_back(maker.reshaped(pattern->mask, *mask));
-    write_attention(sizes->heads, pattern->scale, pattern->guarded, fused);
+    write_attention(sizes->heads, pattern->scale, pattern->guarded, fused, pattern->softcap);
     const Shape wanted = rewriter.value(y).shape();
     const Shape made{sizes->batch, sizes->heads, sizes->queries, sizes->value_depth};
     if (!pattern->y_turned && wanted == made) {
@@ -269,5 +278,10 @@ Status pass_attention_heads(Graph& graph, const PassOptions&) {
   rewriter.finish();
   return {};
 }
+
+}  // namespace
+
+Status pass_attention_heads(Graph& graph, const PassOptions&) { return attention_of_heads(graph, false); }
+Status pass_capped_attention(Graph& graph, const PassOptions&) { return attention_of_heads(graph, true); }
 
 }  // namespace tenon

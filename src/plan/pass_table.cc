@@ -17,7 +17,8 @@ namespace {
 
 // The order matters: folding first, so that patterns are bare, but for weights that are bytes, and behind Einsum, which
 // takes long where it is no product; float32 before the patterns; activations before the products that take them in;
-// bias before activation, activation before residual; attention before residuals would take its mask.
+// bias before activation, activation before residual; attention before residuals would take its mask; norms that
+// subtract the mean before those that are a part of them.
 constexpr Pass kPasses[] = {
     {"einsums", PassPhase::kLoad, &pass_einsums},
     {"fold", PassPhase::kLoad, &pass_fold},
@@ -27,8 +28,8 @@ constexpr Pass kPasses[] = {
     {"common_subexpressions", PassPhase::kLoad, &pass_common_subexpressions},
     {"einsums", PassPhase::kLoad, &pass_einsums},
     {"attention_forms", PassPhase::kLoad, &pass_attention_forms},
-    {"root_mean_square_norms", PassPhase::kLoad, &pass_root_mean_square_norms},
     {"layer_norms", PassPhase::kLoad, &pass_layer_norms},
+    {"root_mean_square_norms", PassPhase::kLoad, &pass_root_mean_square_norms},
     {"group_norms", PassPhase::kLoad, &pass_group_norms},
     {"rotary_embeddings", PassPhase::kLoad, &pass_rotary_embeddings},
     {"move_transposes", PassPhase::kLoad, &pass_move_transposes},
@@ -57,8 +58,8 @@ constexpr Pass kPasses[] = {
     {"fold", PassPhase::kPlan, &pass_fold},
     {"einsums", PassPhase::kPlan, &pass_einsums},
     {"attention_forms", PassPhase::kPlan, &pass_attention_forms},
-    {"root_mean_square_norms", PassPhase::kPlan, &pass_root_mean_square_norms},
     {"layer_norms", PassPhase::kPlan, &pass_layer_norms},
+    {"root_mean_square_norms", PassPhase::kPlan, &pass_root_mean_square_norms},
     {"group_norms", PassPhase::kPlan, &pass_group_norms},
     {"rotary_embeddings", PassPhase::kPlan, &pass_rotary_embeddings},
     {"move_transposes", PassPhase::kPlan, &pass_move_transposes},
@@ -74,6 +75,7 @@ constexpr Pass kPasses[] = {
     {"join_constant_adds", PassPhase::kPlan, &pass_join_constant_adds},
     {"attention", PassPhase::kPlan, &pass_attention},
     {"attention_heads", PassPhase::kPlan, &pass_attention_heads},
+    {"capped_attention", PassPhase::kPlan, &pass_capped_attention},
     {"grouped_heads", PassPhase::kPlan, &pass_grouped_heads},
     {"moment_norms", PassPhase::kPlan, &pass_moment_norms},
     {"transpose_before_unsqueeze", PassPhase::kPlan, &pass_transpose_before_unsqueeze},

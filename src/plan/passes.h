@@ -88,7 +88,9 @@ bool hoist_factors(Rewriter& rewriter, NodeId here, bool of_weights);
 // pass_attention.cc
 Status pass_pack_qkv(Graph& graph, const PassOptions& options);
 Status pass_attention(Graph& graph, const PassOptions& options);
-Status pass_attention_heads(Graph& graph, const PassOptions& options);  // pass_attention_heads.cc
+// pass_attention_heads.cc
+Status pass_attention_heads(Graph& graph, const PassOptions& options);
+Status pass_capped_attention(Graph& graph, const PassOptions& options);
 // pass_lookup.cc
 Status pass_one_hot_lookup(Graph& graph, const PassOptions& options);
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "graph_maker.h"
 #include "plan/pass_table.h"
 
 namespace tenon {
@@ -24,5 +25,9 @@ Status run_named(Graph& graph, PassPhase phase, const std::vector<std::string>& 
 
 // The largest difference of two float32 tensors over the largest magnitude; infinity when types or shapes differ.
 double relative_difference(const Constant& a, const Constant& b);
+
+// The operators left after both phases, in order, "tenon." before internal ones, with their activation and whether they
+// have a residual. Symbols are `symbol` in the second one. Text of an error where results have changed.
+std::string operators_after(GraphMaker& maker, int64_t symbol = 3);
 
 }  // namespace tenon

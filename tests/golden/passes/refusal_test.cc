@@ -11,28 +11,6 @@
 namespace tenon {
 namespace {
 
-// The operators left after both phases, in order, "tenon." before internal ones. Results must not have changed.
-std::string operators_after(GraphMaker& m, int64_t symbol = 3) {
-  Graph graph = m.graph();
-  const std::vector<ConstantRef> inputs = make_inputs(graph, symbol);
-  Result<std::vector<ConstantRef>> before = interpret(graph, inputs);
-  if (!before.ok()) return std::string(before.status().message());
-  if (Status status = run_named(graph, PassPhase::kLoad, {}); !status.ok()) return std::string(status.message());
-  graph = with_shapes(graph, inputs);
-  if (Status status = run_named(graph, PassPhase::kPlan, {}); !status.ok()) return std::string(status.message());
-  Result<std::vector<ConstantRef>> after = interpret(graph, inputs);
-  if (!after.ok()) return std::string(after.status().message());
-  for (size_t i = 0; i < before->size(); ++i)
-    if (relative_difference(*(*before)[i], *(*after)[i]) > 2e-5) return "the results differ:\n" + graph.to_text();
-  std::string text;
-  for (const Node& node : graph.nodes) {
-    text += (text.empty() ? "" : " ") + (node.domain.empty() ? "" : node.domain + ".") + node.op_type;
-    if (const Attribute* kind = node.find("activation")) text += ":" + kind->s;
-    if ((node.op_type == "Conv" || node.op_type == "MatMul") && node.input(3) != kNoValue) text += "+residual";
-  }
-  return text;
-}
-
 TEST(Refusal, AValueThatIsReadTwiceStays) {
   GraphMaker m;
   ValueId x = m.input("x", {"N", "3", "H", "W"});

@@ -153,6 +153,30 @@ std::vector<Example> others() {
     example.node.set_float("scale", 0.5f);
     examples.push_back(std::move(example));
   }
+  // Keys and values of fewer heads, capped scores; few queries, whose keys are read where they lie, and more.
+  for (const int64_t queries : {1, 4, 19})
+    for (const float cap : {0.0f, 0.25f}) {
+      Example example{.name = format("grouped attention {} {}", queries, cap), .node = internal("Attention")};
+      example.inputs = {{{2, 6, queries, 8}}, {{2, 2, 150, 8}}, {{2, 2, 150, 5}}, {{2, 1, 1, 150}}};
+      example.outputs = {{2, 6, queries, 5}};
+      example.node.set_int("num_heads", 6);
+      example.node.set_float("scale", 0.5f);
+      example.node.set_float("softcap", cap);
+      examples.push_back(std::move(example));
+    }
+  for (const bool interleaved : {false, true})
+    for (const int64_t turned : {4, 10}) {
+      Example example{.name = format("rotation of {}", turned), .node = internal("RotateHalf")};
+      example.inputs = {{{2, 3, 5, 10}}, {{2, 1, 5, turned}}, {{5, turned}}};
+      example.outputs = {{2, 3, 5, 10}};
+      example.node.set_int("interleaved", interleaved ? 1 : 0);
+      examples.push_back(example);
+      // The rows of Y that X and the angles repeat, and X in another order.
+      example.inputs = {{{1, 5, 3, 10}}, {{2, 1, 1, turned}}, {{1, turned}}};
+      example.outputs = {{2, 3, 5, 10}};
+      example.node.set_ints("perm", {0, 2, 1, 3});
+      examples.push_back(std::move(example));
+    }
   for (const Operand& mask : {kNone, Operand{{2, 1, 1, 6}}}) {
     Example example{.name = "packed attention", .node = internal("PackedAttention")};
     example.inputs = {{{2, 6, 24}}, mask};

@@ -179,14 +179,15 @@ Status bound_clips(Graph& graph, DataType half) {
   return Status();
 }
 
-// Products of bytes, rotations and groups of heads in one node are kernels of the CPU EP alone, the device has kernels
-// of 16 bits, so that nothing is widened, and one for any Einsum. Elementwise operators are one kernel with the mean of
-// squares beside them.
+// Products of bytes, rotations, groups of heads and capped scores in one node are kernels of the CPU EP alone, the
+// device has kernels of 16 bits, so that nothing is widened, and one for any Einsum. Elementwise operators are one
+// kernel with the mean of squares beside them.
 PassOptions pass_options() {
-  return {.evaluate = &evaluate_on_host,
-          .skip = {"widen", "einsums", "quantized_moves", "quantized_tables", "quantized_products", "fuse_casts",
-                   "one_hot_lookup", "root_mean_square_norms", "rotary_embeddings", "grouped_heads"},
-          .observe = {}};
+  return {
+      .evaluate = &evaluate_on_host,
+      .skip = {"widen", "einsums", "quantized_moves", "quantized_tables", "quantized_products", "fuse_casts",
+               "one_hot_lookup", "root_mean_square_norms", "rotary_embeddings", "capped_attention", "grouped_heads"},
+      .observe = {}};
 }
 
 }  // namespace

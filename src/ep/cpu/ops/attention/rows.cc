@@ -9,6 +9,7 @@
 #include "ep/cpu/ops/attention/key_cache.h"
 #include "ep/cpu/ops/vector_kernel.h"
 #include "ep/cpu/simd/attention.h"
+#include "ep/cpu/simd/elementwise.h"
 #include "ep/cpu/simd/gemm.h"
 #include "ep/cpu/simd/norm.h"
 #include "ops/attention.h"
@@ -33,7 +34,7 @@ class AttentionKernel final : public Kernel {
     by_heads_ = p_.queries == 1;
     rows_ = by_heads_ ? group_ : p_.queries;
     units_ = by_heads_ ? 1 : group_;
-    few_ = rows_ * units_ <= kFewRows && p_.softcap == 0;
+    few_ = rows_ * units_ <= kFewRows;
     const int64_t most_keys = std::max<int64_t>(1, p_.total_keys());
     block_ = std::min(most_keys, few_ ? kFewRowsKeys : kMostKeys);
     // A part of a task's rows that works on one tile of scores.
@@ -214,26 +215,29 @@ class AttentionKernel final : public Kernel {
   void products(const Task& task, Block block, int64_t unit, int64_t row, int64_t rows, int64_t first,
                 int64_t keys) const {
     const float* const q = q_row(task, unit, row);
-    const auto scale = static_cast<float>(p_.scale);
-    if (few_) {
-      for (int64_t i = 0; i < rows; ++i) {
-        attention_table().scores(q + i * q_step(), block.k + (first - block.first) * block.k_row, block.k_row, keys,
-                                 p_.depth, scale, task.scores + i * block_);
-      }
-      return;
-    }
     const bool capped = p_.softcap > 0;
-    gemm_table().run({.a = q,
-                      .lda = q_step(),
-                      .b = task.packed_k + (first - block.first) / kGemmPanel * p_.depth * kGemmPanel,
-                      .panel_stride = p_.depth * kGemmPanel,
-                      .c = task.scores,
-                      .ldc = block_,
-                      .m = rows,
-                      .n = keys,
-                      .k = p_.depth,
-                      .alpha = capped ? scale / p_.softcap : scale,
-                      .epilogue = {.activation = capped ? Activation::kTanh : Activation::kNone}});
+    const auto scale = static_cast<float>(p_.scale), factor = capped ? scale / p_.softcap : scale;
+    if (few_) {
+      const auto tanh = eltwise_table().unary[static_cast<int>(Unary::kTanh)];
+      for (int64_t i = 0; i < rows; ++i) {
+        float* const scores = task.scores + i * block_;
+        attention_table().scores(q + i * q_step(), block.k + (first - block.first) * block.k_row, block.k_row, keys,
+                                 p_.depth, factor, scores);
+        if (capped) tanh(scores, scores, keys, 0, 0);
+      }
+    } else {
+      gemm_table().run({.a = q,
+                        .lda = q_step(),
+                        .b = task.packed_k + (first - block.first) / kGemmPanel * p_.depth * kGemmPanel,
+                        .panel_stride = p_.depth * kGemmPanel,
+                        .c = task.scores,
+                        .ldc = block_,
+                        .m = rows,
+                        .n = keys,
+                        .k = p_.depth,
+                        .alpha = factor,
+                        .epilogue = {.activation = capped ? Activation::kTanh : Activation::kNone}});
+    }
     if (!capped) return;
     float caps[4 * kGemmRows];
     std::fill_n(caps, rows, p_.softcap);

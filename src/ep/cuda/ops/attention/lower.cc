@@ -10,8 +10,9 @@ Status lower_attention(Lowering& to, const Node& node) {
   const DataType type = to.type_of(node.inputs[0]);
   TENON_UNSUPPORTED_IF(!is_kernel_float(type), "{} is computed in {}.", to.label(node), data_type_name(type));
   TENON_TRY_ASSIGN(const AttentionDesc desc, read_attention(node, input_shapes(to.graph(), node)));
-  TENON_UNSUPPORTED_IF(desc.kv_heads != desc.heads, "{} has {} heads of queries and {} of keys.", to.label(node),
-                       desc.heads, desc.kv_heads);
+  TENON_UNSUPPORTED_IF(desc.kv_heads != desc.heads || desc.softcap > 0,
+                       "{} has {} heads of queries, {} of keys and a cap of {}.", to.label(node), desc.heads,
+                       desc.kv_heads, desc.softcap);
   const Shape& y = desc.y;
   AttentionParams params;
   params.heads = narrow(desc.heads);
