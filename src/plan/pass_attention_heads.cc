@@ -222,6 +222,10 @@ class Maker {
 };
 
 Status attention_of_heads(Graph& graph, bool capped) {
+  const auto is_softmax = [](const Node& node) {
+    return node.op_type == "Softmax" || node.op_type == "GuardedSoftmax";
+  };
+  if (std::none_of(graph.nodes.begin(), graph.nodes.end(), is_softmax)) return {};
   Rewriter rewriter(graph);
   for (NodeId i : rewriter.ids()) {
     if (rewriter.erased(i)) continue;

@@ -254,6 +254,10 @@ Status pass_layer_norms(Graph& graph, const PassOptions&) {
 }
 
 Status pass_root_mean_square_norms(Graph& graph, const PassOptions&) {
+  const auto is_mean = [](const Node& node) {
+    return node.op_type == "ReduceMean" || node.op_type == "GlobalAveragePool";
+  };
+  if (std::none_of(graph.nodes.begin(), graph.nodes.end(), is_mean)) return {};
   Rewriter rewriter(graph);
   Ones ones;
   // Those with a scale first, of which the ones without are a part.

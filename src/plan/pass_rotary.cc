@@ -1,6 +1,7 @@
 // Turns rotary embedding, written as several operators, into tenon.RotateHalf:
 //   x * cos + concat(-x[half:], x[:half]) * sin,
 // or with neighbours as pairs, of whole heads or of the first part of each.
+#include <algorithm>
 #include <array>
 #include <optional>
 #include <utility>
@@ -199,6 +200,8 @@ class Matcher {
 }  // namespace
 
 Status pass_rotary_embeddings(Graph& graph, const PassOptions&) {
+  if (std::none_of(graph.nodes.begin(), graph.nodes.end(), [](const Node& node) { return node.op_type == "Neg"; }))
+    return {};
   Rewriter rewriter(graph);
   const Matcher matcher(rewriter);
   const auto replace = [&](NodeId place, std::optional<Node> node) {
