@@ -8,6 +8,7 @@ import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 
 import random_bodies
+import random_decoders
 import random_patterns
 
 F32, F16, F64, I32, I64, U8, I8, BOOL = (np.float32, np.float16, np.float64, np.int32, np.int64, np.uint8, np.int8,
@@ -683,7 +684,7 @@ def recurrent(g, x):
 STEPS = (unary, unary, jump, newer, clip, binary, binary, binary, skip, outer, variadic, compare, casts, transpose, transpose, reshape,
          reshape_to_shape, flatten, squeeze, unsqueeze, expand, tile, concat, split, cut, cut, pad, gather, gather_elements, gather_nd, scatter,
          reduce, reduce, arg, top_k, scan, softmax, product, product, gemm, conv, conv, conv, conv_transpose, conv_transpose, pool, pool, norm,
-         resize, blocks, triangle, shapes, recurrent, *random_patterns.STEPS, *random_bodies.STEPS)
+         resize, blocks, triangle, shapes, recurrent, *random_patterns.STEPS, *random_decoders.STEPS, *random_bodies.STEPS)
 
 
 @dataclasses.dataclass
