@@ -179,9 +179,9 @@ Status bound_clips(Graph& graph, DataType half) {
   return Status();
 }
 
-// Products of bytes, rotations, groups of heads and capped scores in one node are kernels of the CPU EP alone, the device
-// has kernels of 16 bits, so that nothing is widened, and one for any Einsum. Norms by the root of the mean square stay
-// the operators that they are written as.
+// Products of bytes, rotations, groups of heads and capped scores in one node are kernels of the CPU EP alone, the
+// device has kernels of 16 bits, so that nothing is widened, and one for any Einsum. Norms by the root of the mean
+// square stay the operators that they are written as.
 PassOptions pass_options() {
   return {
       .evaluate = &evaluate_on_host,
