@@ -1,7 +1,9 @@
-// attention: b batches, h heads, q queries, k keys of d numbers, values of v numbers. `nodes`: products, mask and
-// softmax of tensors [b,h,t,d]; `exported`: from [b,t,h*d], as exporters write it, which the passes fuse; `Attention`:
-// one node of opset 23. mask= full, row (one for each batch) or causal; causal is Attention's attribute. guarded: the
-// model replaces NaN after the softmax by 0, and every key of the second query is masked with -infinity.
+// attention: b batches, h heads, q queries, k keys of d numbers, values of v numbers; keys and values have g heads,
+// each for several of the queries' (all of them in `exported`). cap= of scores cap * tanh(scores / cap). `nodes`:
+// products, mask and softmax of tensors [b,h,t,d]; `exported`: from [b,t,h*d], as exporters write it, which the passes
+// fuse; `Attention`: one node of opset 23. mask= full, row (one for each batch) or causal; causal is Attention's
+// attribute. guarded: the model replaces NaN after the softmax by 0, and every key of the second query is masked with
+// -infinity.
 #include <limits>
 
 #include "base/status.h"
@@ -17,21 +19,27 @@ using namespace model_writer;
 Status build(const Problem& problem, Case& test) {
   const DataType type = problem.type;
   const int64_t batch = problem.size("b", 1), heads = problem.size("h", 1), queries = problem.size("q", 1),
-                keys = problem.size("k", queries), depth = problem.size("d", 8), width = problem.size("v", depth);
+                keys = problem.size("k", queries), depth = problem.size("d", 8), width = problem.size("v", depth),
+                groups = problem.size("g", heads);
   const bool exported = problem.op == "exported", one_node = problem.op == "Attention";
   const std::string mask_kind = problem.word("mask");
   TENON_INVALID_IF(mask_kind == "causal" && !one_node, "mask=causal is an attribute of Attention.");
   const bool guarded = problem.has("guarded");
   TENON_INVALID_IF(guarded && one_node, "guarded is for nodes around a softmax.");
   if (one_node) test.needs_opset(23);
-  const auto part = [&](const char* name, int64_t tokens, int64_t size) {
-    return exported ? test.data(name, {batch, tokens, heads * size}) : test.data(name, {batch, heads, tokens, size});
+  TENON_INVALID_IF(groups < 1 || heads % groups != 0 || (exported && groups != heads),
+                   "{} heads do not share {} of keys.", heads, groups);
+  const double cap = problem.number("cap", 0);
+  const auto part = [&](const char* name, int64_t count, int64_t tokens, int64_t size) {
+    return exported ? test.data(name, {batch, tokens, count * size}) : test.data(name, {batch, count, tokens, size});
   };
-  const Value q = part("q", queries, depth), k = part("k", keys, depth), v = part("v", keys, width);
+  const Value q = part("q", heads, queries, depth), k = part("k", groups, keys, depth),
+              v = part("v", groups, keys, width);
   const auto element = [&](const Value& value, int64_t n, int64_t h, int64_t t, int64_t i, int64_t tokens,
                            int64_t size) {
-    return exported ? value.data[((n * tokens + t) * heads + h) * size + i]
-                    : value.data[((n * heads + h) * tokens + t) * size + i];
+    const int64_t count = &value == &q ? heads : groups, head = &value == &q ? h : h / (heads / groups);
+    return exported ? value.data[((n * tokens + t) * count + head) * size + i]
+                    : value.data[((n * count + head) * tokens + t) * size + i];
   };
   const Dims scores = {batch, heads, queries, keys};
   Value mask;
@@ -53,6 +61,10 @@ Status build(const Problem& problem, Case& test) {
             const double term = element(q, n, h, t, i, queries, depth) * element(k, n, h, s, i, keys, depth) * scale;
             sum += term;
             magnitude += std::fabs(term);
+          }
+          if (cap > 0) {
+            sum = cap * std::tanh(sum / cap);
+            magnitude += 8 * cap;
           }
           if (!mask.name.empty())
             sum += mask.data[broadcast_index(((n * heads + h) * queries + t) * keys + s, scores, mask.data.dims)];
@@ -83,13 +95,20 @@ Status build(const Problem& problem, Case& test) {
     std::vector<std::string> attributes;
     if (problem.has("scale")) attributes.push_back(float_attribute("scale", static_cast<float>(scale)));
     if (mask_kind == "causal") attributes.push_back(int_attribute("is_causal", 1));
+    if (cap > 0) attributes.push_back(float_attribute("softcap", static_cast<float>(cap)));
     test.expect(test.node("Attention", {q.name, k.name, v.name, mask.name}, attributes), y);
     return {};
   }
   const auto split = [&](const Value& value, int64_t size, const Dims& order) -> std::string {
     if (!exported) {
-      if (order[3] == 3) return value.name;
-      return test.node("Transpose", {value.name}, {ints_attribute("perm", {0, 1, 3, 2})});
+      std::string all = value.name;
+      if (&value != &q && groups != heads) {
+        const Value wide = test.integers(value.name + "_wide", {batch, groups, heads / groups, keys, size}),
+                    joined = test.integers(value.name + "_joined", {batch, heads, keys, size});
+        all = test.node("Unsqueeze", {all, test.integers(value.name + "_axis", {2}).name});
+        all = test.node("Reshape", {test.node("Expand", {all, wide.name}), joined.name});
+      }
+      return order[3] == 3 ? all : test.node("Transpose", {all}, {ints_attribute("perm", {0, 1, 3, 2})});
     }
     const Value to = test.integers(value.name + "_heads", {0, 0, heads, size});
     return test.node("Transpose", {test.node("Reshape", {value.name, to.name})}, {ints_attribute("perm", order)});
@@ -98,6 +117,10 @@ Status build(const Problem& problem, Case& test) {
                     values_of = split(v, width, {0, 2, 1, 3});
   const Value factor = test.values("scale", type, {}, {scale}, Role::kWeight);
   std::string scores_of = test.node("Mul", {test.node("MatMul", {queries_of, keys_of}), factor.name});
+  if (cap > 0) {
+    const Value most = test.values("cap", type, {}, {cap}, Role::kWeight);
+    scores_of = test.node("Mul", {test.node("Tanh", {test.node("Div", {scores_of, most.name})}), most.name});
+  }
   if (!mask.name.empty()) scores_of = test.node("Add", {scores_of, mask.name});
   if (guarded) {
     std::vector<double> never(static_cast<size_t>(queries));
@@ -124,9 +147,10 @@ Status build(const Problem& problem, Case& test) {
 std::vector<Family> attention_families() {
   return {{.name = "attention",
            .operators = {"nodes", "exported", "Attention"},
-           .sizes = {{"b", "h", "q", "k", "d", "v"}},
+           .sizes = {{"b", "h", "g", "q", "k", "d", "v"}},
            .options = {{"mask", Option::Kind::kWord, {"full", "row", "heads", "shared", "causal"}},
                        {"scale", Option::Kind::kNumber},
+                       {"cap", Option::Kind::kNumber},
                        {"guarded"}},
            .types = kFloats,
            .build = build}};

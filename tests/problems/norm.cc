@@ -1,6 +1,7 @@
 // norm: one shape. LayerNormalization and RMSNormalization from `axis=` on, InstanceNormalization, GroupNormalization
 // with `groups=`, BatchNormalization, LRN with `size=`, LpNormalization with `power=` along `axis=`. `residual` and
 // `addend` (a number for each channel of each image) are added before, `act=` and the tensor of `behind` follow.
+// `nodes`: an RMSNormalization of the last axis as the operators that exporters write.
 #include <algorithm>
 #include <functional>
 
@@ -82,7 +83,10 @@ Status build_standard(const Problem& problem, Case& test) {
   const int64_t given = problem.integer("axis", -1);
   const auto axis = static_cast<size_t>(axis_of(given, x.data.rank()));
   const Dims normed = layer ? Dims(dims.begin() + static_cast<ptrdiff_t>(axis), dims.end()) : Dims{channels};
-  if (op == "RMSNormalization") test.needs_opset(23);
+  const bool nodes = problem.has("nodes");
+  TENON_INVALID_IF(nodes && (op != "RMSNormalization" || axis + 1 != dims.size()),
+                   "nodes stand for an RMSNormalization of the last axis.");
+  if (op == "RMSNormalization") test.needs_opset(nodes ? 18 : 23);
   const Value scale = test.weight("scale", normed, 0.5, 1.5);
   Value shift;
   if (!problem.has("nobias") && centred) shift = test.weight("shift", normed);
@@ -131,7 +135,17 @@ Status build_standard(const Problem& problem, Case& test) {
   }
   const bool stats = problem.has("stats");
   TENON_INVALID_IF(stats && op != "LayerNormalization", "{} has no outputs of statistics.", op);
-  const std::vector<std::string> names = test.nodes(op, inputs, stats ? 3 : 1, attributes);
+  const auto written = [&] {
+    const auto number = [&](const char* name, double value) {
+      return test.values(name, type, {}, {value}, Role::kWeight).name;
+    };
+    const std::string square = test.node("Pow", {x.name, number("two", 2)});
+    const std::string mean_of = test.node("ReduceMean", {square, test.integers("last", {-1}).name});
+    const std::string root = test.node("Sqrt", {test.node("Add", {mean_of, number("epsilon", epsilon)})});
+    return test.node("Mul", {scale.name, test.node("Mul", {x.name, test.node("Reciprocal", {root})})});
+  };
+  const std::vector<std::string> names =
+      nodes ? std::vector{written()} : test.nodes(op, inputs, stats ? 3 : 1, attributes);
   Value result = test.epilogue({names[0], std::move(y)});
   if (problem.has("behind")) {
     const Value other = test.random("behind", type, x.data.dims, -1, 1);
@@ -228,7 +242,8 @@ std::vector<Family> norm_families() {
                        {"stats"},
                        {"act", Kind::kWord, activation_words()},
                        {"addend"},
-                       {"behind"}},
+                       {"behind"},
+                       {"nodes"}},
            .types = kFloats,
            .build = build}};
 }
