@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import driver
+import random_decoders
 import random_edges
 import random_single
 
@@ -123,7 +124,7 @@ def collect(maker, seeds):
     return [case for case in map(maker.make, seeds) if case is not None]
 
 
-@pytest.mark.parametrize("maker", [random_edges, random_single, random_single.sampling], ids=["graphs", "single", "sampling"])
+@pytest.mark.parametrize("maker", [random_edges, random_single, random_single.sampling, random_decoders], ids=["graphs", "single", "sampling", "decoders"])
 @pytest.mark.parametrize("threads", [1, 2])
 def test_random_graphs_give_what_onnxruntime_gives(maker, threads, tmp_path, record_property):
     cases = [case for case in collect(maker, SEEDS) if case.name not in OPEN]
@@ -142,7 +143,7 @@ if __name__ == "__main__":
             sys.stdout.buffer.write(len(data).to_bytes(8, "little") + data)
             sys.stdout.buffer.flush()
         sys.exit(0)
-    maker = {"graphs": random_edges, "single": random_single, "sampling": random_single.sampling}[sys.argv[1]]
+    maker = {"graphs": random_edges, "single": random_single, "sampling": random_single.sampling, "decoders": random_decoders}[sys.argv[1]]
     first, count = (int(value) for value in sys.argv[2:4])
     options = sys.argv[4:] or ["--threads=2"]
     with tempfile.TemporaryDirectory() as folder:

@@ -1,6 +1,8 @@
-"""Steps of random_edges.py: the chains of decoders, and such that nearly are one: norms by the root of the mean square, rotary embedding,
-attention whose heads share keys and values."""
+"""Random graphs as those of random_edges.py, of the chains of decoders and such that nearly are one: norms by the root of the mean square,
+rotary embedding, attention whose heads share keys and values."""
 import numpy as np
+
+import random_edges
 
 F32 = np.float32
 END = 1 << 40
@@ -142,4 +144,9 @@ def shared_heads(g, x):
     g.node("Reshape", [back, g.ints(0, 0, heads * depth)], [*x.dims[:2], heads * depth])
 
 
-STEPS = (root_mean_square, rotary, shared_heads)
+CHAINS = (root_mean_square, rotary, shared_heads)
+STEPS = (*CHAINS, *CHAINS, *CHAINS, *CHAINS, random_edges.unary, random_edges.binary, random_edges.transpose, random_edges.reshape)
+
+
+def make(seed):
+    return random_edges.make(seed, STEPS)

@@ -8,7 +8,6 @@ import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 
 import random_bodies
-import random_decoders
 import random_patterns
 
 F32, F16, F64, I32, I64, U8, I8, BOOL = (np.float32, np.float16, np.float64, np.int32, np.int64, np.uint8, np.int8,
@@ -684,7 +683,7 @@ def recurrent(g, x):
 STEPS = (unary, unary, jump, newer, clip, binary, binary, binary, skip, outer, variadic, compare, casts, transpose, transpose, reshape,
          reshape_to_shape, flatten, squeeze, unsqueeze, expand, tile, concat, split, cut, cut, pad, gather, gather_elements, gather_nd, scatter,
          reduce, reduce, arg, top_k, scan, softmax, product, product, gemm, conv, conv, conv, conv_transpose, conv_transpose, pool, pool, norm,
-         resize, blocks, triangle, shapes, recurrent, *random_patterns.STEPS, *random_decoders.STEPS, *random_bodies.STEPS)
+         resize, blocks, triangle, shapes, recurrent, *random_patterns.STEPS, *random_bodies.STEPS)
 
 
 @dataclasses.dataclass
@@ -696,7 +695,7 @@ class Case:
     keeps_nan: bool = True
 
 
-def make(seed):
+def make(seed, steps=STEPS):
     g = Graph(seed)
     templates = [["N", g.pick(1, 3, 8, 16), "H", "W"], ["N", g.pick(1, 4, 8), "W"], ["N", "T", g.pick(1, 4, 8, 16)], ["N", g.pick(1, 3, 8)],
                  ["N"], [], [g.pick(0, 1, 2), g.pick(1, 3)], [1, 8, g.pick(0, 1, 3, 5), g.pick(1, 4, 7)], ["N", 8, g.pick(1, 2, 3), 4, "W"],
@@ -711,7 +710,7 @@ def make(seed):
         value = g.values[-1] if g.chance(0.75) else g.pick(*g.values)
         known = [dim for dim in value.dims if isinstance(dim, int)]
         if value.dtype == F32 and len(value.dims) <= 6 and np.prod(known or [1]) < 2000:
-            random_bodies.old_step(g, value) if g.opset < 11 else g.pick(*STEPS)(g, value)
+            random_bodies.old_step(g, value) if g.opset < 11 else g.pick(*steps)(g, value)
     declared = g.pick("symbols", "symbols", "numbers", "none", "rank")
     runs = 1 if declared == "numbers" else g.pick(1, 2, 3)
     feeds = []
