@@ -38,21 +38,19 @@ SizeId SymbolicSizes::of(const Dim& dim) {
   return resolve(entry->second);
 }
 
+bool SymbolicSizes::add_term(Polynomial& polynomial, const Symbols& symbols, int64_t coefficient) {
+  const auto term = polynomial.emplace(symbols, 0).first;
+  if (__builtin_add_overflow(term->second, coefficient, &term->second)) return false;
+  if (term->second == 0) polynomial.erase(term);
+  return true;
+}
+
 SizeId SymbolicSizes::combine(SizeId a, int64_t factor, SizeId b) {
   if (!a.valid() || !b.valid()) return SizeId::none();
   Polynomial out = polynomial(a);
   for (const auto& [symbols, coefficient] : polynomial(b)) {
     int64_t term = 0;
-    if (__builtin_mul_overflow(coefficient, factor, &term)) return SizeId::none();
-    const auto at = std::lower_bound(out.begin(), out.end(), symbols,
-                                     [](const auto& entry, const Symbols& key) { return entry.first < key; });
-    if (at == out.end() || at->first != symbols) {
-      out.emplace(at, symbols, term);
-    } else if (__builtin_add_overflow(at->second, term, &at->second)) {
-      return SizeId::none();
-    } else if (at->second == 0) {
-      out.erase(at);
-    }
+    if (__builtin_mul_overflow(coefficient, factor, &term) || !add_term(out, symbols, term)) return SizeId::none();
   }
   return out.size() > kMaxTerms ? SizeId::none() : intern(std::move(out));
 }
@@ -63,24 +61,22 @@ SizeId SymbolicSizes::difference(SizeId a, SizeId b) { return combine(a, -1, b);
 
 SizeId SymbolicSizes::product(SizeId a, SizeId b) {
   if (!a.valid() || !b.valid()) return SizeId::none();
-  std::map<Symbols, int64_t> terms;
+  Polynomial out;
   for (const auto& [left, x] : polynomial(a)) {
     for (const auto& [right, y] : polynomial(b)) {
-      Symbols symbols(left.size() + right.size());
-      std::merge(left.begin(), left.end(), right.begin(), right.end(), symbols.begin());
+      Symbols symbols;
+      std::merge(left.begin(), left.end(), right.begin(), right.end(), std::back_inserter(symbols));
       int64_t term = 0;
-      if (symbols.size() > kMaxFactors || __builtin_mul_overflow(x, y, &term)) return SizeId::none();
-      int64_t& sum = terms[std::move(symbols)];
-      if (__builtin_add_overflow(sum, term, &sum)) return SizeId::none();
+      if (symbols.size() > kMaxFactors || __builtin_mul_overflow(x, y, &term) || !add_term(out, symbols, term))
+        return SizeId::none();
     }
   }
-  std::erase_if(terms, [](const auto& term) { return term.second == 0; });
-  return terms.size() > kMaxTerms ? SizeId::none() : intern(Polynomial(terms.begin(), terms.end()));
+  return out.size() > kMaxTerms ? SizeId::none() : intern(std::move(out));
 }
 
 SizeId SymbolicSizes::quotient(SizeId a, SizeId b) {
   if (!a.valid() || !b.valid() || polynomial(b).size() != 1) return SizeId::none();
-  const auto& [divisors, divisor] = polynomial(b).front();
+  const auto& [divisors, divisor] = *polynomial(b).begin();
   Polynomial out;
   for (const auto& [symbols, coefficient] : polynomial(a)) {
     // INT64_MIN / -1 overflows.
@@ -88,9 +84,8 @@ SizeId SymbolicSizes::quotient(SizeId a, SizeId b) {
     if (!std::includes(symbols.begin(), symbols.end(), divisors.begin(), divisors.end())) return SizeId::none();
     Symbols rest;
     std::set_difference(symbols.begin(), symbols.end(), divisors.begin(), divisors.end(), std::back_inserter(rest));
-    out.emplace_back(std::move(rest), coefficient / divisor);
+    out.emplace(std::move(rest), coefficient / divisor);
   }
-  std::sort(out.begin(), out.end());
   return intern(std::move(out));
 }
 
@@ -122,8 +117,8 @@ std::optional<int64_t> SymbolicSizes::number_of(SizeId size) const {
   if (!size.valid()) return std::nullopt;
   const Polynomial& terms = polynomial(size);
   if (terms.empty()) return 0;
-  if (terms.size() > 1 || !terms[0].first.empty()) return std::nullopt;
-  return terms[0].second;
+  if (terms.size() > 1 || !terms.begin()->first.empty()) return std::nullopt;
+  return terms.begin()->second;
 }
 
 bool SymbolicSizes::never_negative(SizeId size) const {
@@ -147,27 +142,26 @@ void SymbolicSizes::assume_equal(const Dim& a, const Dim& b) {
   if (!kept.valid() || !gone.valid() || kept == gone) return;
   // More is known about the older one.
   if (gone < kept) std::swap(kept, gone);
-  const auto is_symbol = [this](SizeId size) {
-    return polynomial(size).size() == 1 && polynomial(size)[0].first.size() == 1 && polynomial(size)[0].second == 1;
+  const auto symbol_of = [this](SizeId size) {
+    const Polynomial& terms = polynomial(size);
+    const bool is_symbol = terms.size() == 1 && terms.begin()->first.size() == 1 && terms.begin()->second == 1;
+    return is_symbol ? terms.begin()->first[0] : -1;
   };
-  if (!is_symbol(kept) || !is_symbol(gone)) return;
-  const int32_t old = polynomial(gone)[0].first[0], now = polynomial(kept)[0].first[0];
+  const int32_t old = symbol_of(gone), now = symbol_of(kept);
+  if (old < 0 || now < 0) return;
   const SizeId end = polynomials_.end_id();
   for (SizeId size(0); size < end; ++size) {
     if (became_[size].valid()) continue;
     Polynomial changed;
-    bool has_old = false;
-    for (auto [symbols, coefficient] : *polynomials_[size]) {
-      has_old = has_old || std::find(symbols.begin(), symbols.end(), old) != symbols.end();
+    bool fits = true;
+    for (const auto& [factors, coefficient] : *polynomials_[size]) {
+      Symbols symbols = factors;
       std::replace(symbols.begin(), symbols.end(), old, now);
       std::sort(symbols.begin(), symbols.end());
-      changed.emplace_back(std::move(symbols), coefficient);
+      fits = fits && add_term(changed, symbols, coefficient);
     }
-    if (!has_old) continue;
-    SizeId sum = number(0);
-    for (auto& term : changed) sum = combine(sum, 1, intern({std::move(term)}));
-    // none(): a coefficient overflowed, and the size stays as it is.
-    if (sum.valid()) became_[size] = sum;
+    // Where a coefficient overflows the size stays as it is.
+    if (fits && changed != *polynomials_[size]) became_[size] = intern(std::move(changed));
   }
 }
 

@@ -47,9 +47,11 @@ class SymbolicSizes {
   Dim dim(SizeId size);
 
  private:
-  using Symbols = std::vector<int32_t>;                         // sorted; the factors of a product
-  using Polynomial = std::vector<std::pair<Symbols, int64_t>>;  // sorted, no coefficient is 0
+  using Symbols = std::vector<int32_t>;           // sorted; the factors of a product
+  using Polynomial = std::map<Symbols, int64_t>;  // the coefficients, none of which is 0
 
+  // False where the coefficient overflows.
+  static bool add_term(Polynomial& polynomial, const Symbols& symbols, int64_t coefficient);
   SizeId intern(Polynomial polynomial);
   const Polynomial& polynomial(SizeId size) const { return *polynomials_[resolve(size)]; }
   // a + factor * b
