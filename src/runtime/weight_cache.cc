@@ -35,7 +35,7 @@ ContentHash packing_name(std::span<const ConstantRef> constants, std::string_vie
 
 Result<std::shared_ptr<const std::byte>> pack_apart(const Constant& weight, size_t bytes, const PackFunction& pack) {
   TENON_TRY_ASSIGN(std::shared_ptr<std::byte> memory, allocate_zeroed(bytes, Pages::kAtOnce));
-  pack(weight.data.read().get(), memory.get());
+  pack(weight, memory.get());
   return std::shared_ptr<const std::byte>(std::move(memory));
 }
 
@@ -72,7 +72,7 @@ Result<std::shared_ptr<const std::byte>> SessionWeightCache::shared(std::span<co
   const ContentHash name = packing_name(constants, format, bytes);
   return packings_->get(name, bytes, [&]() -> Result<std::shared_ptr<const std::byte>> {
     if (folder_ == nullptr) return pack_apart(weight, bytes, pack);
-    auto mapped = folder_->get(name, bytes, [&](std::byte* memory) { pack(weight.data.read().get(), memory); });
+    auto mapped = folder_->get(name, bytes, [&](std::byte* memory) { pack(weight, memory); });
     if (mapped.ok()) return mapped;
     std::call_once(warned_, [&] {
       log_warning("pack", "The session packs some of its weights for itself: {}", mapped.status().message());

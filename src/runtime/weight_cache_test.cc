@@ -20,7 +20,7 @@ constexpr size_t kBytes = 256;
 class CountingPacker {
  public:
   PackFunction function() {
-    return [this](const std::byte*, std::byte* to) { std::memset(to, ++calls_, kBytes); };
+    return [this](const Constant&, std::byte* to) { std::memset(to, ++calls_, kBytes); };
   }
   int calls() const { return calls_; }
 
@@ -109,7 +109,7 @@ ConstantRef numbers(float first, const Shape& shape = {kShared / 8, 2}) {
 class Copier {
  public:
   PackFunction function() {
-    return [this](const std::byte* from, std::byte* to) { std::memcpy(to, from, kShared), ++calls_; };
+    return [this](const Constant& from, std::byte* to) { std::memcpy(to, from.data.bytes(), kShared), ++calls_; };
   }
   int calls() const { return calls_; }
 

@@ -34,8 +34,8 @@ struct TensorSpec {
   size_t size_bytes() const;
 };
 
-// Writes the packed form of a weight, whose bytes (aligned to its element) end with the call.
-using PackFunction = std::function<void(const std::byte* weight, std::byte* packed)>;
+// Writes the packed form of a weight, whose bytes may lie unaligned in the model: Constant::data.read() aligns them.
+using PackFunction = std::function<void(const Constant& weight, std::byte* packed)>;
 
 // Packs constant weights once for a session, whatever number of plans use them.
 // Threads: any; two plans that ask for the same key at once get the same object.

@@ -39,8 +39,10 @@ Result<std::shared_ptr<const float>> pack_floats(const KernelNode& node, size_t 
   if (node.weights != nullptr) {
     TENON_TRY_ASSIGN(std::shared_ptr<const std::byte> bytes,
                      node.weights->get(node.constants.subspan(input, 1), format, floats * sizeof(float),
-                                       [&](const std::byte* weight, std::byte* memory) {
-                                         pack(reinterpret_cast<const float*>(weight), reinterpret_cast<float*>(memory));
+                                       [&](const Constant& weight, std::byte* memory) {
+                                         const std::shared_ptr<const std::byte> aligned = weight.data.read();
+                                         pack(reinterpret_cast<const float*>(aligned.get()),
+                                              reinterpret_cast<float*>(memory));
                                        }));
     const float* data = reinterpret_cast<const float*>(bytes.get());
     return std::shared_ptr<const float>(std::move(bytes), data);

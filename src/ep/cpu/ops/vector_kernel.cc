@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -32,16 +31,36 @@ const Constant* constant_input(const KernelNode& node, size_t index) {
   return index < node.constants.size() ? node.constants[index].get() : nullptr;
 }
 
-Result<std::shared_ptr<const std::byte>> packed_constant(const KernelNode& node, std::span<const ConstantRef> constants,
-                                                         std::string_view format, size_t bytes,
-                                                         const PackFunction& pack) {
+namespace {
+
+Result<std::shared_ptr<const std::byte>> packed(const KernelNode& node, std::span<const ConstantRef> constants,
+                                                std::string_view format, size_t bytes, const PackFunction& pack) {
   if (node.weights != nullptr) return node.weights->get(constants, format, bytes, pack);
   const size_t room = aligned_bytes(bytes == 0 ? 1 : bytes);
   auto* memory = static_cast<std::byte*>(std::aligned_alloc(kScratchAlignment, room));
   if (memory == nullptr) return resource_exhausted("There is no memory for {} bytes of packed weights.", room);
   std::memset(memory, 0, room);
-  pack(constants.front()->data.read().get(), memory);
+  pack(*constants.front(), memory);
   return std::shared_ptr<const std::byte>(memory, [](const std::byte* p) { std::free(const_cast<std::byte*>(p)); });
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const std::byte>> packed_constant(const KernelNode& node, std::span<const ConstantRef> constants,
+                                                         std::string_view format, size_t bytes, const PackBytes& pack) {
+  return packed(node, constants, format, bytes, [&](const Constant& weight, std::byte* to) {
+    const std::shared_ptr<const std::byte> aligned = weight.data.read();
+    pack(aligned.get(), to);
+  });
+}
+
+Result<std::byte> found_in_constant(const KernelNode& node, const ConstantRef& constant, std::string_view name,
+                                    const LookAtBytes& look) {
+  const auto note = [&](const Constant& weight, std::byte* to) {
+    *to = look({weight.data.stored(), weight.size_bytes});
+  };
+  TENON_TRY_ASSIGN(const std::shared_ptr<const std::byte> found, packed(node, std::span(&constant, 1), name, 1, note));
+  return *found;
 }
 
 // By their bits: a comparison of floats may be as slow as a product.
@@ -53,19 +72,28 @@ void clear_subnormals(std::span<float> numbers) {
   }
 }
 
+namespace {
+
+std::byte has_subnormals(std::span<const std::byte> floats) {
+  constexpr uint32_t kExponent = 0x7f80'0000, kFraction = 0x007f'ffff;
+  uint32_t any = 0;
+  for (size_t at = 0; at < floats.size(); at += sizeof(float)) {
+    uint32_t bits = 0;
+    std::memcpy(&bits, &floats[at], sizeof bits);
+    any |= (bits & kExponent) == 0 ? bits & kFraction : 0;
+  }
+  return static_cast<std::byte>(any != 0);
+}
+
+}  // namespace
+
 Result<std::shared_ptr<const std::byte>> cleared_constant(const KernelNode& node, size_t index) {
   std::shared_ptr<const std::byte> none;
   if (constant_input(node, index) == nullptr) return none;
   const ConstantRef& constant = node.constants[index];
   const size_t count = constant->size_bytes / sizeof(float);
-  const auto look = [&](const std::byte* weight, std::byte* found) {
-    const std::span numbers(reinterpret_cast<const float*>(weight), count);
-    *found = static_cast<std::byte>(
-        std::any_of(numbers.begin(), numbers.end(), [](float x) { return std::fpclassify(x) == FP_SUBNORMAL; }));
-  };
-  TENON_TRY_ASSIGN(const std::shared_ptr<const std::byte> found,
-                   packed_constant(node, constant, "has subnormal numbers", 1, look));
-  if (*found == std::byte{0}) return none;
+  TENON_TRY_ASSIGN(const std::byte found, found_in_constant(node, constant, "has subnormal numbers", &has_subnormals));
+  if (found == std::byte{0}) return none;
   const auto clear = [&](const std::byte* weight, std::byte* out) {
     std::memcpy(out, weight, constant->size_bytes);
     clear_subnormals({reinterpret_cast<float*>(out), count});

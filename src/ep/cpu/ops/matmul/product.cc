@@ -60,15 +60,18 @@ void pack_narrow_panels(const float* b, int64_t row_stride, int64_t column_strid
 constexpr int64_t kLeastNarrowBytes = 512 << 10;
 
 // float16 or bfloat16 if every one of the numbers is one, else kUndefined.
-DataType exact_type(std::span<const float> numbers) {
+DataType exact_type(std::span<const std::byte> floats) {
   alignas(64) uint16_t narrow[kNarrowBlock];
-  alignas(64) float wide[kNarrowBlock];
+  alignas(64) float numbers[kNarrowBlock], wide[kNarrowBlock];
+  constexpr size_t kBlock = sizeof numbers;
   for (DataType type : {DataType::kFloat16, DataType::kBfloat16}) {
     bool exact = true;
-    for (size_t at = 0; exact && at < numbers.size(); at += kNarrowBlock) {
-      const auto n = static_cast<int64_t>(std::min<size_t>(kNarrowBlock, numbers.size() - at));
-      end_floats(type, narrow, 0, n, numbers.data() + at);
-      exact = std::memcmp(read_floats(type, narrow, 0, n, wide), numbers.data() + at, n * sizeof(float)) == 0;
+    for (size_t at = 0; exact && at < floats.size(); at += kBlock) {
+      const size_t bytes = std::min(kBlock, floats.size() - at);
+      const auto n = static_cast<int64_t>(bytes / sizeof(float));
+      std::memcpy(numbers, floats.data() + at, bytes);
+      end_floats(type, narrow, 0, n, numbers);
+      exact = std::memcmp(read_floats(type, narrow, 0, n, wide), numbers, bytes) == 0;
     }
     if (exact) return type;
   }
@@ -79,13 +82,9 @@ DataType exact_type(std::span<const float> numbers) {
 Result<DataType> packed_type(const KernelNode& node, const ProductProblem& p, int64_t bytes) {
   const int64_t rows = p.m * static_cast<int64_t>(p.a_index.size());
   if (rows > kGemmNarrowRows || bytes < kLeastNarrowBytes) return DataType::kFloat;
-  const size_t numbers = node.constants[1]->size_bytes / sizeof(float);
-  const auto look = [&](const std::byte* weight, std::byte* out) {
-    *out = static_cast<std::byte>(exact_type({reinterpret_cast<const float*>(weight), numbers}));
-  };
-  TENON_TRY_ASSIGN(const std::shared_ptr<const std::byte> found,
-                   packed_constant(node, node.constants[1], "exact type", 1, look));
-  const auto type = static_cast<DataType>(*found);
+  const auto look = [](std::span<const std::byte> floats) { return static_cast<std::byte>(exact_type(floats)); };
+  TENON_TRY_ASSIGN(const std::byte found, found_in_constant(node, node.constants[1], "exact type", look));
+  const auto type = static_cast<DataType>(found);
   return type == DataType::kUndefined ? DataType::kFloat : type;
 }
 

@@ -259,8 +259,9 @@ Status turn_weights(const KernelNode& node, Recurrence<C>& r) {
     if (node.constants[i + 1] != nullptr && node.weights != nullptr) {
       TENON_TRY_ASSIGN(r.weights[i],
                        node.weights->get(node.constants.subspan(i + 1, 1), "recurrent_turned", count * sizeof(C),
-                                         [&](const std::byte* weight, std::byte* data) {
-                                           turn(reinterpret_cast<const T*>(weight), reinterpret_cast<C*>(data),
+                                         [&](const Constant& weight, std::byte* data) {
+                                           const std::shared_ptr<const std::byte> aligned = weight.data.read();
+                                           turn(reinterpret_cast<const T*>(aligned.get()), reinterpret_cast<C*>(data),
                                                 r.directions, r.width(), columns[i]);
                                          }));
       continue;
