@@ -170,17 +170,27 @@ void NodeTrail::after(std::string_view pass, const Graph& graph) {
   if (!gone.empty()) leave(gone, graph);
 }
 
+void NodeTrail::find_readers(size_t values) {
+  if (!readers_.empty()) return;
+  readers_.resize(entries_.size());
+  PerValue<int64_t> made_by(values, -1);
+  for (int64_t n = 0; n < std::ssize(entries_); ++n)
+    for (ValueId id : outputs_.of(n))
+      if (id != kNoValue) made_by[id] = n;
+  for (int64_t n = 0; n < std::ssize(entries_); ++n)
+    for (ValueId id : reads_.of(n))
+      if (id != kNoValue && made_by[id] >= 0) readers_[made_by[id]].push_back(n);
+  reads_ = {};
+}
+
+void NodeTrail::renumber(const PerValue<ValueId>& moved) {
+  find_readers(moved.size());
+  for (ValueId& id : outputs_.ids)
+    if (id != kNoValue) id = moved[id];
+}
+
 void NodeTrail::leave(std::span<const int64_t> gone, const Graph& graph) {
-  if (readers_.empty()) {
-    readers_.resize(entries_.size());
-    PerValue<int64_t> made_by(graph.values.size(), -1);
-    for (int64_t n = 0; n < std::ssize(entries_); ++n)
-      for (ValueId id : outputs_.of(n))
-        if (id != kNoValue) made_by[id] = n;
-    for (int64_t n = 0; n < std::ssize(entries_); ++n)
-      for (ValueId id : reads_.of(n))
-        if (id != kNoValue && made_by[id] >= 0) readers_[made_by[id]].push_back(n);
-  }
+  find_readers(graph.values.size());
   // Readers come after what they read, so that their fates are known first.
   for (auto at = gone.rbegin(); at != gone.rend(); ++at) {
     const std::span<const ValueId> outputs = outputs_.of(*at);

@@ -33,6 +33,8 @@ class NodeTrail {
   void mark(Graph& graph);
   // `pass`, whose name lives as long as the process, has changed the graph; "" is the removal of what nobody reads.
   void after(std::string_view pass, const Graph& graph);
+  // The graph's values have other ids now: `moved[id]`, kNoValue for those that are gone.
+  void renumber(const PerValue<ValueId>& moved);
   // One for each of the model's nodes, in its order.
   std::vector<PlanReport::ModelNode> report(const Plan& plan) const;
 
@@ -59,6 +61,8 @@ class NodeTrail {
   // Whether each node stands for the same numbers as after the last pass; remembers those of this one.
   bool is_as_before(const Graph& graph);
   void mark_bodies(Graph& graph, std::vector<std::string>& names) const;
+  // Of a graph with so many values, as the model's nodes read them.
+  void find_readers(size_t values);
   bool stays_together(int64_t number, std::span<const int64_t> numbers) const;
   void leave(std::span<const int64_t> gone, const Graph& graph);
   bool still_read(int64_t number) const;

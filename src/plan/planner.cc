@@ -369,11 +369,14 @@ Result<std::shared_ptr<Plan>> plan_inferred(const char* trace_name, Graph graph,
 
 }  // namespace
 
-Result<std::shared_ptr<Plan>> build_plan(Graph graph, std::span<const Shape> shapes,
+Result<std::shared_ptr<Plan>> build_plan(const Graph& graph, std::span<const Shape> shapes,
                                          std::span<const OutputSlot> output_slots, const PlannerOptions& options,
                                          const BoundSpaces& bound) {
-  set_input_shapes(graph, shapes);
-  return plan_inferred("plan", std::move(graph), output_slots, options, bound);
+  Graph copy;
+  copy.values.reserve(graph.values.size() + graph.values.size() / 2 + 16);  // with those that passes add
+  copy = graph;
+  set_input_shapes(copy, shapes);
+  return plan_inferred("plan", std::move(copy), output_slots, options, bound);
 }
 
 Result<std::shared_ptr<Plan>> build_rest(const PlanCut& cut, std::span<const Shape> shapes,

@@ -53,7 +53,7 @@ struct PlannerOptions {
 
 // Plans `graph` for inputs of `shapes` (one a graph input, checked by check_input_shapes). `output_slots[i]` is the
 // session's number of graph.outputs[i]. `bound` says where the caller's tensors are.
-Result<std::shared_ptr<Plan>> build_plan(Graph graph, std::span<const Shape> shapes,
+Result<std::shared_ptr<Plan>> build_plan(const Graph& graph, std::span<const Shape> shapes,
                                          std::span<const OutputSlot> output_slots, const PlannerOptions& options,
                                          const BoundSpaces& bound = {});
 

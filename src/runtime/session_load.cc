@@ -100,6 +100,8 @@ Status SessionImpl::prepare() {
   TENON_TRY(make_pools());
   TENON_TRY(run_passes_of_load());
   folded_ = clear_unused_values(graph);
+  // What EPs hold of the graph has its ids.
+  if (options_.eps.empty()) trail_.renumber(drop_unused_values(graph));
   TENON_TRY_ASSIGN(wanted_, wanted_spaces(graph, eps_, spaces_.table()));
   make_plans();
   return {};
