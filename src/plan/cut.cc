@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <string_view>
+#include <utility>
 
 #include "graph/unused_values.h"
 #include "ops/shape_inference.h"
@@ -103,19 +104,15 @@ class Cutter {
     result.cut = std::make_unique<PlanCut>();
     PlanCut& cut = *result.cut;
     cut.reasons = std::move(reasons_);
+    PerNode<Node> nodes = std::exchange(graph_.nodes, {});
+    const std::vector<ValueId> outputs = std::exchange(graph_.outputs, {});
     cut.rest = graph_;
-    cut.rest.nodes.clear();
     cut.rest.inputs.clear();
-    cut.rest.outputs.clear();
     result.now = std::move(graph_);
     Graph& now = result.now;
-    PerNode<Node> nodes = std::move(now.nodes);
-    now.nodes.clear();
     for (NodeId n : nodes.ids()) {
       (when_[n] == When::kNow ? now : cut.rest).nodes.push_back(std::move(nodes[n]));
     }
-    const std::vector<ValueId> outputs = std::move(now.outputs);
-    now.outputs.clear();
     for (size_t i = 0; i < outputs.size(); ++i) {
       const bool here = available_[outputs[i]] || dynamic_[outputs[i]];
       (here ? now.outputs : cut.rest.outputs).push_back(outputs[i]);

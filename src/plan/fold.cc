@@ -33,8 +33,8 @@ bool is_for_claims(const Node& node) {
 
 class Folder {
  public:
-  Folder(Graph& graph, const EvaluateNode& evaluate, bool keep_bytes)
-      : graph_(graph), evaluate_(evaluate), keep_bytes_(keep_bytes) {
+  Folder(Graph& graph, const EvaluateNode& evaluate, FoldOptions options)
+      : graph_(graph), evaluate_(evaluate), options_(options) {
     if (FoldSizes::has_open_inputs(graph)) sizes_.emplace(graph, evaluate);
   }
 
@@ -146,8 +146,30 @@ class Folder {
     for (Node& node : graph_.nodes) redirect(node);
   }
 
+  // True if the node waits for sizes, and its outputs with it.
+  bool is_late(const Node& node) {
+    if (!options_.only_known_sizes) return false;
+    late_.resize(graph_.values.size(), false);
+    const auto late = [this](ValueId id) { return id != kNoValue && late_[id]; };
+    bool any = std::any_of(node.inputs.begin(), node.inputs.end(), late);
+    for (const Attribute& attribute : node.attributes)
+      if (attribute.graph)
+        for (const auto& [outer, inner] : attribute.graph->captures) any = any || late(outer);
+    if (any) mark_late(node);
+    return any;
+  }
+
+  void mark_late(const Node& node) {
+    for (ValueId id : node.outputs)
+      if (id != kNoValue) late_[id] = true;
+  }
+
   Status visit(Node node) {
     redirect(node);
+    if (is_late(node)) {
+      keep(std::move(node));
+      return {};
+    }
     if (inline_branch(node)) return splice(std::move(node));
     if (sizes_) sizes_->use_sizes(node);
     TENON_TRY(infer_node(graph_, node));
@@ -161,6 +183,12 @@ class Folder {
       return {};
     }
     if (evaluate_all(node)) return {};
+    const auto has_size = [this](ValueId id) { return id == kNoValue || graph_.value(id).fully_known(); };
+    if (options_.only_known_sizes && !std::all_of(node.outputs.begin(), node.outputs.end(), has_size)) {
+      mark_late(node);
+      keep(std::move(node));
+      return {};
+    }
     if (sizes_) {
       ValueId same = kNoValue;
       if (ConstantRef known = sizes_->note_elements(node, same)) {
@@ -193,7 +221,7 @@ class Folder {
     if (!sizes && std::all_of(node.outputs.begin(), node.outputs.end(), known)) return false;
     Graph body = region_body(node);
     // A body that does not fold leaves its shapes to the run.
-    if (!Folder(body, evaluate_, keep_bytes_).run().ok()) return false;
+    if (!Folder(body, evaluate_, {.keep_bytes = options_.keep_bytes}).run().ok()) return false;
     bool all_constant = sizes;
     for (size_t i = 0; i < node.outputs.size() && i < body.outputs.size(); ++i) {
       const Value& inner = body.value(body.outputs[i]);
@@ -268,7 +296,7 @@ class Folder {
 
   // True if the node is gone: all its outputs are constants now.
   bool evaluate_all(const Node& node) {
-    if (!all_constant(node) || is_random(node) || (keep_bytes_ && dequantizes_matrix(node))) return false;
+    if (!all_constant(node) || is_random(node) || (options_.keep_bytes && dequantizes_matrix(node))) return false;
     for (const auto view_of : {fold_rules::reshaped_constant, fold_rules::sliced_constant}) {
       if (ConstantRef view = view_of(graph_, node)) {
         set_constant(node.outputs[0], std::move(view));
@@ -344,7 +372,8 @@ class Folder {
 
   Graph& graph_;
   const EvaluateNode& evaluate_;
-  const bool keep_bytes_;
+  const FoldOptions options_;
+  PerValue<bool> late_;             // with only_known_sizes: of unknown size, or computed from one that is
   std::optional<FoldSizes> sizes_;  // while dimensions are open
   PerValue<ValueId> same_as_;       // a value that is another one, kNoValue for itself
   PerValue<NodeId> producer_;       // in the new node list
@@ -356,14 +385,14 @@ class Folder {
 }  // namespace
 
 Status fold_before_claims(Graph& graph, const EvaluateNode& evaluate) {
-  TENON_TRY(Folder(graph, evaluate, true).run_before_claims());
+  TENON_TRY(Folder(graph, evaluate, {.keep_bytes = true}).run_before_claims());
   graph.remove_dead_nodes();
   return {};
 }
 
-Status fold_constants(Graph& graph, const EvaluateNode& evaluate, bool keep_bytes) {
+Status fold_constants(Graph& graph, const EvaluateNode& evaluate, FoldOptions options) {
   graph.remove_dead_nodes();
-  TENON_TRY(Folder(graph, evaluate, keep_bytes).run());
+  TENON_TRY(Folder(graph, evaluate, options).run());
   graph.remove_dead_nodes();
   return {};
 }

@@ -23,8 +23,13 @@ using EvaluateNode = std::function<Result<std::vector<ConstantRef>>(const Graph&
 // Graph outputs keep their values (ids and names): one that a constant feeds becomes a constant value; one that is the
 // same as a graph input stays an Identity.
 // `evaluate` may be empty: then only shapes and identities are folded.
-// `keep_bytes`: a DequantizeLinear of constant bytes stays, so that products may compute with them.
-Status fold_constants(Graph& graph, const EvaluateNode& evaluate, bool keep_bytes = false);
+struct FoldOptions {
+  // A DequantizeLinear of constant bytes stays, so that products may compute with them.
+  bool keep_bytes = false;
+  // What reads a value whose size is not known stays as it is, and is not inferred: it is planned later (cut.h).
+  bool only_known_sizes = false;
+};
+Status fold_constants(Graph& graph, const EvaluateNode& evaluate, FoldOptions options = {});
 
 // Of all that only what `evaluate` computes from constants, for EPs, which are shown the other nodes as they are in the
 // model: an EP without a kernel for such a node would leave it and its readers apart, and one with a kernel would run

@@ -78,7 +78,9 @@ bool drops_spatial_only(const Rewriter& rewriter, ValueId squeezed) {
 
 }  // namespace
 
-Status pass_fold(Graph& graph, const PassOptions& options) { return fold_constants(graph, options.evaluate, true); }
+Status pass_fold(Graph& graph, const PassOptions& options) {
+  return fold_constants(graph, options.evaluate, {.keep_bytes = true, .only_known_sizes = options.only_known_sizes});
+}
 
 Status pass_dequantize_weights(Graph& graph, const PassOptions& options) {
   const bool any = std::any_of(graph.nodes.begin(), graph.nodes.end(), [&](const Node& node) {

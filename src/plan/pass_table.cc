@@ -119,10 +119,14 @@ std::vector<std::string_view> pass_names() {
   return names;
 }
 
-Status run_passes(Graph& graph, PassPhase phase, const PassOptions& options) {
-  if (options.observe) options.observe("input", graph);
+Status run_passes(Graph& graph, PassPhase phase, const PassOptions& options, PassRange range) {
+  if (options.observe && range != PassRange::kBehindFirst) options.observe("input", graph);
+  bool is_first = true;
   for (const Pass& pass : kPasses) {
     if (pass.phase != phase) continue;
+    const bool here = range == PassRange::kAll || is_first == (range == PassRange::kFirst);
+    is_first = false;
+    if (!here) continue;
     if (std::find(options.skip.begin(), options.skip.end(), pass.name) != options.skip.end()) {
       // Folding finds the shapes on its way, and the planner needs them without it too.
       if (pass.run == &pass_fold) {

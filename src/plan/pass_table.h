@@ -25,7 +25,8 @@ struct PassOptions {
   std::vector<std::string> skip;
   // Called before the first pass with name "input", and after each pass with its name.
   std::function<void(std::string_view pass, const Graph& graph)> observe;
-  NodeTrail* trail = nullptr;  // of the graph's nodes; may be null
+  NodeTrail* trail = nullptr;     // of the graph's nodes; may be null
+  bool only_known_sizes = false;  // see FoldOptions: the graph is cut behind the first pass
 };
 
 struct Pass {
@@ -37,8 +38,11 @@ struct Pass {
 // All passes in their order.
 std::span<const Pass> pass_table();
 
+// A part of a phase: its first pass, which finds the shapes, or those behind it.
+enum class PassRange : uint8_t { kAll, kFirst, kBehindFirst };
+
 // Runs the passes of one phase. The graph is inferred and free of dead nodes afterwards.
-Status run_passes(Graph& graph, PassPhase phase, const PassOptions& options);
+Status run_passes(Graph& graph, PassPhase phase, const PassOptions& options, PassRange range = PassRange::kAll);
 // The same for each subgraph of `node`. Captures that nothing reads afterwards are gone.
 Status run_subgraph_passes(Node& node, PassPhase phase, const PassOptions& options);
 

@@ -6,6 +6,7 @@
 #include "base/system.h"
 #include "base/trace.h"
 #include "device/memory_space.h"
+#include "graph/unused_values.h"
 #include "plan/bind_shapes.h"
 #include "plan/control_flow.h"
 #include "plan/cut.h"
@@ -354,8 +355,17 @@ Result<std::shared_ptr<Plan>> plan_inferred(const char* trace_name, Graph graph,
   passes.skip.assign(options.disabled_passes.begin(), options.disabled_passes.end());
   passes.observe = options.observe;
   passes.trail = options.trail;
-  TENON_TRY(run_passes(graph, PassPhase::kPlan, passes));
+  // What comes behind the cut waits for its turn: passes would do little there and be run once for each cut before it.
+  // A report follows all nodes through all passes.
+  const bool cuts_first = options.trail == nullptr;
+  passes.only_known_sizes = cuts_first;
+  TENON_TRY(run_passes(graph, PassPhase::kPlan, passes, cuts_first ? PassRange::kFirst : PassRange::kAll));
   TENON_TRY_ASSIGN(CutGraph cut, cut_graph(std::move(graph), output_slots, options.values_vary));
+  if (cuts_first) {
+    TENON_TRY(run_passes(cut.now, PassPhase::kPlan, passes, PassRange::kBehindFirst));
+    const PerValue<ValueId> moved = drop_unused_values(cut.now);
+    for (ValueId& id : cut.cut_values) id = moved[id];
+  }
   TENON_TRY_ASSIGN(std::shared_ptr<Plan> plan, PlanBuilder(std::move(cut), options, bound).build());
   if (span) {
     span.args()
@@ -367,14 +377,20 @@ Result<std::shared_ptr<Plan>> plan_inferred(const char* trace_name, Graph graph,
   return plan;
 }
 
+// With room for the values that passes add.
+Graph copy_for_passes(const Graph& graph) {
+  Graph copy;
+  copy.values.reserve(graph.values.size() + graph.values.size() / 2 + 16);
+  copy = graph;
+  return copy;
+}
+
 }  // namespace
 
 Result<std::shared_ptr<Plan>> build_plan(const Graph& graph, std::span<const Shape> shapes,
                                          std::span<const OutputSlot> output_slots, const PlannerOptions& options,
                                          const BoundSpaces& bound) {
-  Graph copy;
-  copy.values.reserve(graph.values.size() + graph.values.size() / 2 + 16);  // with those that passes add
-  copy = graph;
+  Graph copy = copy_for_passes(graph);
   set_input_shapes(copy, shapes);
   return plan_inferred("plan", std::move(copy), output_slots, options, bound);
 }
@@ -382,7 +398,7 @@ Result<std::shared_ptr<Plan>> build_plan(const Graph& graph, std::span<const Sha
 Result<std::shared_ptr<Plan>> build_rest(const PlanCut& cut, std::span<const Shape> shapes,
                                          std::span<const ConstantRef> constants, const PlannerOptions& options,
                                          const BoundSpaces& bound) {
-  Graph graph = cut.rest;
+  Graph graph = copy_for_passes(cut.rest);
   set_input_shapes(graph, shapes);
   std::vector<ValueId> inputs;
   for (size_t i = 0; i < cut.values.size(); ++i) {

@@ -27,9 +27,9 @@ class Maker:
     def shape(self, rank, low=1, high=6):
         return [self.integers(low, high) for _ in range(rank)]
 
-    def add(self, name, nodes, inputs, outputs, constants=None, dynamic=None, opset=18):
+    def add(self, name, nodes, inputs, outputs, constants=None, dynamic=None, opset=18, wanted=None):
         """`outputs`: {name: type or None where it is the first input's}; dynamic: symbols instead of sizes, or "rank" where
-        not even the ranks are known."""
+        not even the ranks are known; wanted: the outputs, where they are known without an oracle."""
         if dynamic is None:
             dynamic = len(self.cases) % 3 == 2
         name = "_".join(part for part in ("random", self.family, name) if part)
@@ -48,13 +48,13 @@ class Maker:
         held = [numpy_helper.from_array(np.asarray(array), key) for key, array in (constants or {}).items()]
         graph = helper.make_graph(nodes, name, infos, made, held)
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=9)
-        self.cases.append(driver.Case(name, model.SerializeToString(), dict(inputs), [None] * len(outputs)))
+        self.cases.append(driver.Case(name, model.SerializeToString(), dict(inputs), wanted or [None] * len(outputs)))
 
-    def one(self, op, inputs, out=None, constants=None, outputs=1, dynamic=None, opset=18, **attributes):
+    def one(self, op, inputs, out=None, constants=None, outputs=1, dynamic=None, opset=18, wanted=None, **attributes):
         """One node: `inputs` in order, those in `constants` by name; None for what is left out."""
         constants = constants or {}
         order = [name or "" for name in inputs] if isinstance(inputs, list) else [*inputs, *constants]
         fed = {} if isinstance(inputs, list) else inputs
         names = [f"y{i}" for i in range(outputs)]
         self.add(op, [helper.make_node(op, order, names, **attributes)], fed, {name: out for name in names}, constants,
-                 dynamic, opset)
+                 dynamic, opset, wanted)
