@@ -29,7 +29,7 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 class AttentionKernel final : public Kernel {
  public:
   AttentionKernel(const AttentionDesc& desc, KeyCacheWriter cache, DataType mask_type, int threads)
-      : p_(desc), cache_(std::move(cache)), bool_mask_(mask_type == DataType::kBool) {
+      : p_(desc), cache_(cache), bool_mask_(mask_type == DataType::kBool) {
     group_ = p_.heads / std::max<int64_t>(1, p_.kv_heads);
     by_heads_ = p_.queries == 1;
     rows_ = by_heads_ ? group_ : p_.queries;
@@ -339,7 +339,7 @@ Result<std::unique_ptr<Kernel>> create_attention(const KernelNode& node) {
   TENON_TRY_ASSIGN(KeyCacheWriter cache, KeyCacheWriter::create(node, desc));
   const int threads = node.pool != nullptr ? node.pool->threads() : 1;
   const DataType mask = input_spec(node, desc.mask).type;
-  return std::unique_ptr<Kernel>(std::make_unique<AttentionKernel>(desc, std::move(cache), mask, threads));
+  return std::unique_ptr<Kernel>(std::make_unique<AttentionKernel>(desc, cache, mask, threads));
 }
 
 }  // namespace tenon::cpu::nn
