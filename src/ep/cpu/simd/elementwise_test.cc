@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cfloat>
 #include <cmath>
 #include <functional>
@@ -113,6 +114,18 @@ TEST_P(Eltwise, ExpOfMinusInfinityIsZeroAndErfSaturates) {
   table.unary[static_cast<int>(Unary::kGelu)](far, y, 2, 0, 0);
   EXPECT_NEAR(y[0], -1.267e-4, 1e-6);
   EXPECT_EQ(y[1], 0.0f);
+}
+
+// Arcsines, arc cosines and roots of what is left to 1 would be NaN.
+TEST_P(Eltwise, BoundedFunctionsStayWithinTheirBounds) {
+  const EltwiseTable& table = eltwise_table_of(GetParam());
+  std::vector<float> x(1 << 17), y(x.size());
+  for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i) * 20 / static_cast<float>(x.size()) - 10;
+  for (const Unary function : {Unary::kErf, Unary::kTanh, Unary::kSin, Unary::kCos, Unary::kSigmoid}) {
+    table.unary[static_cast<int>(function)](x.data(), y.data(), static_cast<int64_t>(x.size()), 0, 0);
+    EXPECT_EQ(std::count_if(y.begin(), y.end(), [](float value) { return std::abs(value) > 1; }), 0)
+        << static_cast<int>(function);
+  }
 }
 
 TEST_P(Eltwise, OddFunctionsKeepTheSignOfZero) {

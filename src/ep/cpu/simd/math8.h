@@ -100,7 +100,8 @@ TENON_INLINE F log8(F x) {
   return select_lt8(abs8(x), splat<F>(1.4e-45f), splat<F>(-__builtin_inff()), y);
 }
 
-// The error function within 4e-7; exactly 1 or -1 from |x| = 3.92 on, so that 1 + erf8(x) vanishes where it should.
+// The error function within 4e-7 and never beyond 1, where an arcsine has no result; exactly 1 or -1 from |x| = 3.92
+// on, so that 1 + erf8(x) vanishes where it should.
 template <typename F>
 TENON_INLINE F erf8(F x) {
   const F c = clamp8(x, -3.92f, 3.92f);
@@ -117,10 +118,10 @@ TENON_INLINE F erf8(F x) {
   q = fma8(q, z, splat<F>(0.5020771026611328f));
   p = fma8(p, z, splat<F>(1.1283791065216064f));
   q = fma8(q, z, splat<F>(1.0f));
-  return select_lt8(splat<F>(3.9199f), abs8(x), copysign8(splat<F>(1.0f), x), c * p / q);
+  return select_lt8(splat<F>(3.9199f), abs8(x), copysign8(splat<F>(1.0f), x), clamp8(c * p / q, -1.0f, 1.0f));
 }
 
-// Within 4e-7; exactly 1 or -1 from |x| = 9.02 on.
+// Within 4e-7 and never beyond 1; exactly 1 or -1 from |x| = 9.02 on.
 template <typename F>
 TENON_INLINE F tanh8(F x) {
   const F c = clamp8(x, -9.02f, 9.02f);
@@ -136,7 +137,7 @@ TENON_INLINE F tanh8(F x) {
   p = fma8(p, z, splat<F>(1.0f));
   q = fma8(q, z, splat<F>(0.4711869955062866f));
   q = fma8(q, z, splat<F>(1.0f));
-  return select_lt8(splat<F>(9.0199f), abs8(x), copysign8(splat<F>(1.0f), x), c * p / q);
+  return select_lt8(splat<F>(9.0199f), abs8(x), copysign8(splat<F>(1.0f), x), clamp8(c * p / q, -1.0f, 1.0f));
 }
 
 // 1 / (1 + e^-x) within 3e-7; results below 3e-39 are 0.
