@@ -34,9 +34,7 @@ bool is_for_claims(const Node& node) {
 class Folder {
  public:
   Folder(Graph& graph, const EvaluateNode& evaluate, FoldOptions options)
-      : graph_(graph), evaluate_(evaluate), options_(options) {
-    if (FoldSizes::has_open_inputs(graph)) sizes_.emplace(graph, evaluate);
-  }
+      : graph_(graph), evaluate_(evaluate), options_(options) {}
 
   // Instead of run().
   Status run_before_claims() {
@@ -47,6 +45,7 @@ class Folder {
   }
 
   Status run() {
+    if (FoldSizes::has_open_inputs(graph_)) sizes_.emplace(graph_, evaluate_);
     TENON_TRY(each([this](Node node) { return visit(std::move(node)); }));
     finish_renames();
     return {};

@@ -13,6 +13,13 @@ namespace tenon {
 // A failure leaves the node as it is: it is reported, or never reached, at run time.
 using EvaluateNode = std::function<Result<std::vector<ConstantRef>>(const Graph& graph, const Node& node)>;
 
+struct FoldOptions {
+  // A DequantizeLinear of constant bytes stays, so that products may compute with them.
+  bool keep_bytes = false;
+  // A node that reads a value of unknown size stays as it is, and is not inferred: it is planned later (cut.h).
+  bool only_known_sizes = false;
+};
+
 // Infers every node in order (infer_node). Nodes whose outputs follow from constants or from known shapes disappear and
 // their outputs become constants (Shape, Size, chains over them, and what `evaluate` computes: at most 16 MiB, or not
 // more than its inputs; never random operators). Nodes that change nothing for the shapes at hand (Identity, Reshape to
@@ -23,12 +30,6 @@ using EvaluateNode = std::function<Result<std::vector<ConstantRef>>(const Graph&
 // Graph outputs keep their values (ids and names): one that a constant feeds becomes a constant value; one that is the
 // same as a graph input stays an Identity.
 // `evaluate` may be empty: then only shapes and identities are folded.
-struct FoldOptions {
-  // A DequantizeLinear of constant bytes stays, so that products may compute with them.
-  bool keep_bytes = false;
-  // What reads a value whose size is not known stays as it is, and is not inferred: it is planned later (cut.h).
-  bool only_known_sizes = false;
-};
 Status fold_constants(Graph& graph, const EvaluateNode& evaluate, FoldOptions options = {});
 
 // Of all that only what `evaluate` computes from constants, for EPs, which are shown the other nodes as they are in the

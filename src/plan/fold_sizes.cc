@@ -1,7 +1,6 @@
 #include "plan/fold_sizes.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 #include <string_view>
 #include <utility>
@@ -27,9 +26,9 @@ struct Move {
   uint32_t inputs;
 };
 constexpr uint32_t kAllInputs = ~0u;
-constexpr Move kMoves[] = {{"Concat", kAllInputs}, {"Expand", 1},    {"Flatten", 1},  {"Gather", 1},  {"Identity", 1},
-                           {"Reshape", 1},         {"Slice", 1},     {"Split", 1},    {"Squeeze", 1}, {"Tile", 1},
-                           {"Transpose", 1},       {"Unsqueeze", 1}, {"Where", 0b110}};
+constexpr Move kMoves[] = {{"Concat", kAllInputs}, {"Expand", 1},   {"Flatten", 1}, {"Gather", 1}, {"Identity", 1},
+                           {"Reshape", 1},         {"Slice", 1},    {"Squeeze", 1}, {"Tile", 1},   {"Transpose", 1},
+                           {"Unsqueeze", 1},       {"Where", 0b110}};
 
 const Move* find_move(std::string_view op_type) {
   const auto* const found =
@@ -223,7 +222,7 @@ ConstantRef FoldSizes::note_elements(const Node& node, ValueId& same) {
   if (count == 0 || (!is_integer(y.type) && y.type != DataType::kBool)) return nullptr;
   Elements known = find_move(node.op_type) ? moved(node) : computed(node);
   if (known.size() != count) return nullptr;
-  // int32 may wrap where the polynomial does not; a size in it is no size then, and the numbers would show it.
+  // A number that int32 does not hold has wrapped around in the run.
   std::vector<int64_t> numbers;
   for (const SizeId element : known) {
     const std::optional<int64_t> number = sizes_.number_of(element);

@@ -13,7 +13,7 @@
 
 namespace tenon {
 
-// What a forward sweep over a graph knows of integers that shapes decide, by value. Nodes are shown in order, each
+// Knows the integers that shapes decide, by value, in a forward sweep over a graph. Nodes are shown in order, each
 // first to `use_sizes`, then to shape inference, to `refine_dims`, and to `note_elements`. Threads: one.
 class FoldSizes {
  public:

@@ -72,5 +72,20 @@ TEST_F(FoldBeforeClaims, WhatCannotBeComputedIsLeftToTheEps) {
   EXPECT_THAT(names(builder.graph), ElementsAre("Sin", "Dropout", "Sum"));
 }
 
+// A plan is cut there, and the rest is folded when its sizes are numbers.
+TEST(FoldConstants, OfKnownSizesAloneLeavesWhatWaitsForSizes) {
+  const auto fold = [](bool only_known_sizes) {
+    plan_testing::GraphBuilder made;
+    const ValueId x = made.input("x", {{kSize, {}}}, DataType::kFloat);
+    const ValueId known = made.node("Identity", {x}, "known", DataType::kFloat);
+    const ValueId places = made.node("NonZero", {known}, "places", DataType::kInt64);
+    made.output(made.node("Neg", {made.node("Identity", {places}, "same", DataType::kInt64)}, "y", DataType::kInt64));
+    EXPECT_THAT(fold_constants(made.graph, &evaluate, {.only_known_sizes = only_known_sizes}), is_ok());
+    return names(made.graph);
+  };
+  EXPECT_THAT(fold(true), ElementsAre("NonZero", "Identity", "Neg"));
+  EXPECT_THAT(fold(false), ElementsAre("NonZero", "Neg"));
+}
+
 }  // namespace
 }  // namespace tenon

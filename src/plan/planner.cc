@@ -355,7 +355,7 @@ Result<std::shared_ptr<Plan>> plan_inferred(const char* trace_name, Graph graph,
   passes.skip.assign(options.disabled_passes.begin(), options.disabled_passes.end());
   passes.observe = options.observe;
   passes.trail = options.trail;
-  // What comes behind the cut waits for its turn: passes would do little there and be run once for each cut before it.
+  // Nodes behind the cut wait for their turn: passes would do little there and be run once for each cut before them.
   // A report follows all nodes through all passes.
   const bool cuts_first = options.trail == nullptr;
   passes.only_known_sizes = cuts_first;

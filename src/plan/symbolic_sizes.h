@@ -41,7 +41,7 @@ class SymbolicSizes {
   void assume_equal(const Dim& a, const Dim& b);
   // Makes the symbol of `dim` the one that it means.
   void rename(Dim& dim);
-  // What an id from before assume_equal() is now.
+  // The id that one from before assume_equal() has become.
   SizeId resolve(SizeId size) const;
   // A number, or a symbol that stands for the polynomial, here and in `of`; unknown where it may be negative.
   Dim dim(SizeId size);
