@@ -250,6 +250,10 @@ def writes_twice(problem, feed):
     return False
 
 
+def large(value):
+    return isinstance(value, np.ndarray) and value.dtype.kind == "f" and np.abs(value.astype(np.float64)).max(initial=0) > 64
+
+
 def difference(problem, feed, want, got):
     if problem.step and len(want) == len(got) == 1 and within_steps(want[0], got[0], problem.step):
         return True
@@ -285,6 +289,10 @@ def difference(problem, feed, want, got):
             return True
     # 32 bits as float16: a sum that cancels is rounded to 16 bits on the way, or not.
     if len(nodes) > 1 and "DequantizeLinear" in names and halves(problem, model) and any(value.dtype == np.int32 for value in (*arrays(feed), *held_values(model).values())):
+        return True
+    # Steps with recurrent weights of hundreds make the last digit of a sum the sign of a gate.
+    if names & {"RNN", "LSTM", "GRU"} and any(node.op_type in ("RNN", "LSTM", "GRU") and len(node.input) > 2 and large(held_values(model).get(node.input[2], feed.get(node.input[2])))
+                                              for node in nodes):
         return True
     # What many steps with large weights make of the last digit: the first steps agree.
     if names & {"RNN", "LSTM", "GRU"} and len(nodes) <= 3 and all(isinstance(a, np.ndarray) and a.shape == b.shape and a.dtype.kind == "f" for a, b in zip(want, got)) and (
