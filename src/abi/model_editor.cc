@@ -168,7 +168,7 @@ class GraphMaker {
       TENON_TRY_ASSIGN(const ValueId id, define(name, "output"));
       node.outputs.push_back(id);
     }
-    for (const OrtOpAttr& attribute : from.attributes) node.attributes.push_back(*attribute.attribute);
+    for (const OrtOpAttr& attribute : from.attributes) node.attributes.edit().push_back(*attribute.attribute);
     TENON_INVALID_IF(node.op_type.empty(), "Node \"{}\" names no operator.", node.name);
     TENON_INVALID_IF(node.domain == "tenon", "Node \"{}\" is of domain \"tenon\", which is for Tenon's own operators.",
                      node.name);

@@ -143,6 +143,7 @@ class IdVector {
   void resize(size_t size, const T& value) { elements_.resize(size, value); }
   void assign(size_t size, const T& value) { elements_.assign(size, value); }
   void reserve(size_t size) { elements_.reserve(size); }
+  void shrink_to_fit() { elements_.shrink_to_fit(); }
   void clear() { elements_.clear(); }
 
   // The elements in the order of their ids, for code that needs no id.

@@ -15,11 +15,11 @@ namespace {
 constexpr size_t kConstantAlignment = 64;
 constexpr size_t kNamedCycleNodes = 8;  // a longer cycle is cut in the message
 
-template <typename Container>
-Attribute& find_or_add(Container& attributes, std::string_view name) {
-  for (Attribute& attribute : attributes)
+Attribute& find_or_add(AttributeList& attributes, std::string_view name) {
+  std::vector<Attribute>& list = attributes.edit();
+  for (Attribute& attribute : list)
     if (attribute.name == name) return attribute;
-  return attributes.emplace_back(Attribute{.name = std::string(name)});
+  return list.emplace_back(Attribute{.name = std::string(name)});
 }
 
 // Calls `use(id)` for every value of the enclosing graph that `node` reads: its inputs, and what its subgraphs capture.
@@ -150,6 +150,23 @@ void Value::set_object(ObjectTypeRef declared) {
   is_tensor = false;
   object = std::move(declared);
   set_shape({});
+}
+
+AttributeList::AttributeList(std::vector<Attribute> list)
+    : list_(list.empty() ? nullptr : std::make_shared<std::vector<Attribute>>(std::move(list))) {}
+
+std::vector<Attribute>& AttributeList::edit() {
+  if (!list_) {
+    list_ = std::make_shared<std::vector<Attribute>>();
+  } else if (list_.use_count() > 1) {
+    list_ = std::make_shared<std::vector<Attribute>>(*list_);
+  }
+  return *list_;
+}
+
+std::span<Attribute> AttributeList::edit_bodies() {
+  if (std::none_of(begin(), end(), [](const Attribute& attribute) { return attribute.graph != nullptr; })) return {};
+  return edit();
 }
 
 const Attribute* Node::find(std::string_view attribute) const {

@@ -1,11 +1,12 @@
 // A model in memory: values, nodes and constants. The reader makes it, passes change it, the planner reads it.
 //
 // Ownership: a Graph owns its values and nodes; constants are shared and immutable, so copying a graph copies no
-// weight. Threads: const access from any thread.
+// weight, and attributes are shared until they change. Threads: const access from any thread.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <span>
@@ -113,6 +114,36 @@ struct Attribute {
   // Of kOther, `s` is the attribute's message without its name, where the reader keeps it for write_model().
 };
 
+// The model's nodes that a node of a changed graph stands for. See plan/node_origins.h.
+struct NodeOrigins {
+  std::vector<int64_t> numbers;  // ascending, each once
+  ConstantRef names;             // of all of the model's nodes (Constant::strings); all origins share it
+};
+
+// The attributes of a node. Copies share them until one is changed: a plan's copies of a graph copy no attribute.
+// Threads: const access from any thread; copies may be changed at once.
+class AttributeList {
+ public:
+  AttributeList() = default;
+  AttributeList(std::vector<Attribute> list);
+  AttributeList(std::initializer_list<Attribute> list) : AttributeList(std::vector<Attribute>(list)) {}
+
+  size_t size() const { return list_ ? list_->size() : 0; }
+  bool empty() const { return size() == 0; }
+  const Attribute* begin() const { return list_ ? list_->data() : nullptr; }
+  const Attribute* end() const { return begin() + size(); }
+  const Attribute& operator[](size_t i) const { return (*list_)[i]; }
+  void clear() { list_ = nullptr; }
+  // The list of this copy alone, to change. Without a change to make, it is copied for nothing.
+  std::vector<Attribute>& edit();
+  // edit() if there is a body among them, else nothing: for loops that change bodies. A body that is not this copy's alone
+  // (its use_count() is above 1) has to be copied first.
+  std::span<Attribute> edit_bodies();
+
+ private:
+  std::shared_ptr<std::vector<Attribute>> list_;  // null: none
+};
+
 struct Node {
   std::string name;  // may be empty
   std::string op_type;
@@ -120,10 +151,11 @@ struct Node {
   int since_version = 0;  // of the schema that applies; 1 for domain "tenon"
   std::vector<ValueId> inputs;
   std::vector<ValueId> outputs;
-  std::vector<Attribute> attributes;
+  AttributeList attributes;
   // Documentation and metadata, as fields of the node's message, where the reader keeps them for write_model(); or
   // null.
   std::shared_ptr<const std::string> notes = nullptr;
+  std::shared_ptr<const NodeOrigins> origins = nullptr;  // null: it stands for itself, or for none
 
   // Null when absent. Attributes of ops/attributes.h reads values, with the defaults of the operator's schema.
   const Attribute* find(std::string_view attribute) const;

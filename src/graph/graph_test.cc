@@ -84,7 +84,7 @@ TEST(SortTopologically, CountsCapturesOfSubgraphs) {
   branch->outputs = {inner};
   branch->captures = {{a, inner}};
   Node choice = make_node("if", "If", {condition}, {y});
-  choice.attributes.push_back(Attribute{.name = "then_branch", .kind = AttributeKind::kGraph, .graph = branch});
+  choice.attributes.edit().push_back(Attribute{.name = "then_branch", .kind = AttributeKind::kGraph, .graph = branch});
   graph.outputs = {y};
   graph.nodes = {choice, make_node("a", "Relu", {x}, {a})};
   EXPECT_EQ(graph.use_counts()[a], 1);
@@ -136,6 +136,37 @@ TEST(DropUnusedValues, KeepsSmallConstantsThatHaveNames) {
   graph.inputs = graph.outputs = {x};
   EXPECT_THAT(drop_unused_values(graph), ElementsAre(ValueId(0), kNoValue, ValueId(1)));
   EXPECT_NE(graph.value(ValueId(0)).constant, nullptr);
+}
+
+TEST(AttributeList, CopiesShareAttributesUntilOneChanges) {
+  Node node;
+  node.set_int("axis", 1);
+  node.set_string("mode", "linear");
+  Node copy = node;
+  EXPECT_EQ(copy.attributes.begin(), node.attributes.begin());
+  copy.set_int("axis", 2);
+  EXPECT_EQ(node.find("axis")->i, 1);
+  EXPECT_EQ(copy.find("axis")->i, 2);
+  EXPECT_EQ(copy.find("mode")->s, "linear");
+  const Attribute* const own = copy.attributes.begin();
+  copy.set_int("axis", 3);
+  EXPECT_EQ(copy.attributes.begin(), own) << "nobody shares them now";
+}
+
+// The list of a copy is its own before its bodies are looked at: a body that two lists hold counts two owners.
+TEST(AttributeList, EditedBodiesCountTheirOwners) {
+  Node node;
+  node.attributes.edit().push_back(
+      {.name = "body", .kind = AttributeKind::kGraph, .graph = std::make_shared<Graph>()});
+  Node copy = node;
+  EXPECT_EQ(node.attributes[0].graph.use_count(), 1);
+  ASSERT_EQ(copy.attributes.edit_bodies().size(), 1u);
+  EXPECT_EQ(node.attributes[0].graph.use_count(), 2);
+  Node plain;
+  plain.set_int("axis", 1);
+  const Node other = plain;
+  EXPECT_TRUE(plain.attributes.edit_bodies().empty());
+  EXPECT_EQ(plain.attributes.begin(), other.attributes.begin());
 }
 
 TEST(DropUnusedValues, KeepsTheIdsThatABodyCaptures) {

@@ -115,8 +115,7 @@ void append_node(std::string& text, const Names& names, const Node& node, const 
 
   std::vector<const Attribute*> sorted;
   sorted.reserve(node.attributes.size());
-  for (const Attribute& attribute : node.attributes)
-    if (attribute.name != "tenon.nodes") sorted.push_back(&attribute);  // for profiles (plan/node_origins.h)
+  for (const Attribute& attribute : node.attributes) sorted.push_back(&attribute);
   std::sort(sorted.begin(), sorted.end(), [](const Attribute* a, const Attribute* b) { return a->name < b->name; });
   for (size_t i = 0; i < sorted.size(); ++i) {
     text += i == 0 ? " {" : ", ";

@@ -395,18 +395,20 @@ Status GraphReader::add_node(const NodeFields& fields, std::vector<BoundAttribut
     if (node.outputs[i] == kNoValue && parameter && parameter->option != 1)
       node.outputs[i] = level.add(Value{}, level.position);
   }
-  node.attributes.reserve(attributes.size() + 1);  // and one for the nodes of the model that it stands for
+  std::vector<Attribute> read;
+  read.reserve(attributes.size());
   for (BoundAttribute& attribute : attributes) {
     if (attribute.parsed.attribute.kind == AttributeKind::kGraph) {
       level.subgraphs.push_back(Subgraph{.node = level.graph.nodes.end_id(),
-                                         .attribute = node.attributes.size(),
+                                         .attribute = read.size(),
                                          .message = attribute.parsed.graph,
                                          .lexical_parent = std::move(attribute.graph_scope),
                                          .depth = scope->depth + 1,
                                          .position = level.position});
     }
-    node.attributes.push_back(std::move(attribute.parsed.attribute));
+    read.push_back(std::move(attribute.parsed.attribute));
   }
+  node.attributes = std::move(read);
   level.graph.nodes.push_back(std::move(node));
   level.schemas.push_back(schema);
   return Status();
@@ -510,7 +512,7 @@ Status GraphReader::read_subgraphs(Level& level) {
       return std::move(graph).status().with_context(
           format("while reading \"{}\" of node {}.", node.attributes[place.attribute].name, node.label(level.graph)));
     }
-    level.graph.nodes[place.node].attributes[place.attribute].graph = std::make_shared<Graph>(*std::move(graph));
+    level.graph.nodes[place.node].attributes.edit()[place.attribute].graph = std::make_shared<Graph>(*std::move(graph));
   }
   return Status();
 }

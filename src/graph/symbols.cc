@@ -27,7 +27,7 @@ class Separator {
     for (ValueId id : graph.values.ids())
       if (!done[id]) separate(graph.value(id), false);
     for (Node& node : graph.nodes) {
-      for (Attribute& attribute : node.attributes) {
+      for (Attribute& attribute : node.attributes.edit_bodies()) {
         if (!attribute.graph) continue;
         if (attribute.graph.use_count() > 1) attribute.graph = std::make_shared<Graph>(*attribute.graph);
         run(*attribute.graph, false);

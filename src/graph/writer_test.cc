@@ -79,7 +79,7 @@ TEST(WriteModel, BodiesThatCaptureAreRefused) {
 TEST(WriteModel, KeepsAttributesThatAreTypes) {
   Graph graph = small_graph();
   const ObjectTypeRef list = ObjectType::sequence(ObjectType::tensor(DataType::kInt64));
-  graph.nodes[NodeId(0)].attributes.push_back({.name = "type", .kind = AttributeKind::kOther, .type = list});
+  graph.nodes[NodeId(0)].attributes.edit().push_back({.name = "type", .kind = AttributeKind::kOther, .type = list});
   const Result<std::string> bytes = write_model(graph);
   ASSERT_TRUE(bytes.ok()) << bytes.status().to_string();
   const auto model = read_model_bytes(std::as_bytes(std::span(*bytes)), "");

@@ -84,7 +84,7 @@ TEST(Attention, RefusesWhatDoesNotFit) {
   EXPECT_THAT(message(make("Attention", 2), {heads, Shape{1, 2, 4, 6}, heads}), HasSubstr("do not fit together"));
   EXPECT_THAT(message(make("Attention", 2), {heads, heads, Shape{1, 2, 4, 5, 1}}), HasSubstr("3 dimensions, or of 4"));
   Node node = make("Attention", 2);
-  std::erase_if(node.attributes, [](const Attribute& attribute) { return attribute.name == "scale"; });
+  std::erase_if(node.attributes.edit(), [](const Attribute& attribute) { return attribute.name == "scale"; });
   EXPECT_THAT(message(node, {q, q, q}), HasSubstr("\"scale\""));
 }
 

@@ -24,7 +24,7 @@ Node cast_of_cast_like(const Node& cast_like, DataType to) {
   cast.since_version = std::max(cast_like.since_version, kFirstWithSaturate);
   cast.inputs = {cast_like.inputs[0]};
   cast.outputs = cast_like.outputs;
-  for (const Attribute& attribute : cast_like.attributes) cast.attributes.push_back(attribute);
+  cast.attributes = cast_like.attributes;
   cast.set_int("to", static_cast<int64_t>(to));
   return cast;
 }

@@ -84,17 +84,17 @@ TEST(Recurrent, RefusesWhatDoesNotFit) {
   node.set_string("direction", "sideways");
   EXPECT_THAT(message(node, {x, w, r}), HasSubstr("sideways"));
   Node named = make("LSTM");
-  named.attributes.push_back({.name = "activations", .kind = AttributeKind::kStrings, .strings = {"Tanh"}});
+  named.attributes.edit().push_back({.name = "activations", .kind = AttributeKind::kStrings, .strings = {"Tanh"}});
   EXPECT_THAT(message(named, {x, Shape{1, 20, 3}, Shape{1, 20, 5}}), HasSubstr("1 activations"));
 }
 
 // A list of alphas has values for the functions that take one, as far as it goes.
 TEST(Recurrent, FunctionsTakeTheirParametersInOrder) {
   Node node = make("LSTM");
-  node.attributes.push_back(
+  node.attributes.edit().push_back(
       {.name = "activations", .kind = AttributeKind::kStrings, .strings = {"hardsigmoid", "Tanh", "LeakyRelu"}});
-  node.attributes.push_back({.name = "activation_alpha", .kind = AttributeKind::kFloats, .floats = {0.25f}});
-  node.attributes.push_back({.name = "activation_beta", .kind = AttributeKind::kFloats, .floats = {0.75f}});
+  node.attributes.edit().push_back({.name = "activation_alpha", .kind = AttributeKind::kFloats, .floats = {0.25f}});
+  node.attributes.edit().push_back({.name = "activation_beta", .kind = AttributeKind::kFloats, .floats = {0.75f}});
   const Result<RecurrentDesc> desc = read_recurrent(node, shapes({Shape{7, 2, 3}, Shape{1, 20, 3}, Shape{1, 20, 5}}));
   ASSERT_TRUE(desc.ok()) << desc.status().to_string();
   EXPECT_THAT(functions_of(*desc), ElementsAre(Unary::kHardSigmoid, Unary::kTanh, Unary::kLeakyRelu));

@@ -60,7 +60,7 @@ class Expansion {
     made.name = "body";
     made.kind = AttributeKind::kGraph;
     made.graph = std::move(body);
-    loop.attributes.push_back(std::move(made));
+    loop.attributes.edit().push_back(std::move(made));
     nodes.push_back(std::move(loop));
     return {};
   }
@@ -138,7 +138,7 @@ Result<bool> expand_sequence_maps(Graph& graph) {
   bool here = false, any = false;
   for (Node& node : graph.nodes) {
     here = here || is_sequence_map(node);
-    for (Attribute& attribute : node.attributes) {
+    for (Attribute& attribute : node.attributes.edit_bodies()) {
       if (!attribute.graph) continue;
       if (attribute.graph.use_count() > 1) attribute.graph = std::make_shared<Graph>(*attribute.graph);
       TENON_TRY_ASSIGN(const bool inside, expand_sequence_maps(*attribute.graph));

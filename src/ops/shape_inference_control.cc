@@ -17,7 +17,7 @@ namespace {
 
 // The body, ours alone: copies of a graph share their subgraphs, and inference writes into them.
 Graph* own_body(Node& node, const char* name) {
-  for (Attribute& attribute : node.attributes) {
+  for (Attribute& attribute : node.attributes.edit_bodies()) {
     if (attribute.name != name || !attribute.graph) continue;
     if (attribute.graph.use_count() > 1) attribute.graph = std::make_shared<Graph>(*attribute.graph);
     return attribute.graph.get();

@@ -17,10 +17,11 @@ std::string captured_name(std::string_view attribute) { return "tenon.captured."
 
 void lower(Graph& graph, Node& node) {
   node.set_int(kOwnInputs, static_cast<int64_t>(node.inputs.size()));
-  const size_t attributes = node.attributes.size();
-  for (size_t a = 0; a < attributes; ++a) {
-    if (!node.attributes[a].graph) continue;
-    std::shared_ptr<Graph> body = std::move(node.attributes[a].graph);
+  std::vector<Attribute>& attributes = node.attributes.edit();
+  const size_t count = attributes.size();
+  for (size_t a = 0; a < count; ++a) {
+    if (!attributes[a].graph) continue;
+    std::shared_ptr<Graph> body = std::move(attributes[a].graph);
     if (body.use_count() > 1) body = std::make_shared<Graph>(*body);
     const PerValue<int32_t> uses = body->use_counts();
     const auto first = static_cast<int64_t>(node.inputs.size());
@@ -33,8 +34,8 @@ void lower(Graph& graph, Node& node) {
       body->inputs.push_back(inner);
     }
     body->captures.clear();
-    node.attributes[a].graph = std::move(body);
-    node.set_ints(captured_name(node.attributes[a].name), {first, static_cast<int64_t>(node.inputs.size()) - first});
+    attributes[a].graph = std::move(body);
+    node.set_ints(captured_name(attributes[a].name), {first, static_cast<int64_t>(node.inputs.size()) - first});
   }
 }
 

@@ -110,6 +110,9 @@ class Cutter {
     cut.rest.inputs.clear();
     result.now = std::move(graph_);
     Graph& now = result.now;
+    const auto rest_count = std::count(when_.begin(), when_.end(), When::kRest);
+    now.nodes.reserve(nodes.size() - static_cast<size_t>(rest_count));
+    cut.rest.nodes.reserve(static_cast<size_t>(rest_count));
     for (NodeId n : nodes.ids()) {
       (when_[n] == When::kNow ? now : cut.rest).nodes.push_back(std::move(nodes[n]));
     }

@@ -86,7 +86,7 @@ std::vector<ValueId> Expansion::add_body(const Graph& body, const std::vector<Va
   for (Node copy : body.nodes) {
     for (ValueId& id : copy.inputs) id = mapped(id);
     for (ValueId& id : copy.outputs) id = mapped(id);
-    for (Attribute& attribute : copy.attributes) {
+    for (Attribute& attribute : copy.attributes.edit_bodies()) {
       if (!attribute.graph) continue;
       attribute.graph = std::make_shared<Graph>(*attribute.graph);
       for (auto& capture : attribute.graph->captures) capture.first = mapped(capture.first);
@@ -105,7 +105,7 @@ std::vector<ValueId> Expansion::add_loop(Graph body, std::vector<ValueId> inputs
   node.since_version = find_schema("", "Loop", newest_opset(""))->since_version;
   node.inputs = std::move(inputs);
   for (size_t i = 1; i < body.outputs.size(); ++i) node.outputs.push_back(new_value());
-  Attribute& attribute = node.attributes.emplace_back();
+  Attribute& attribute = node.attributes.edit().emplace_back();
   attribute.name = "body";
   attribute.kind = AttributeKind::kGraph;
   attribute.graph = std::make_shared<Graph>(std::move(body));
@@ -232,7 +232,7 @@ Status expand_operators(Graph& graph) {
     // What comes after an expanded node has types and shapes only now.
     if (changed) TENON_TRY(infer_node(graph, node));
     if (!is_region(node)) {
-      for (Attribute& attribute : node.attributes) {
+      for (Attribute& attribute : node.attributes.edit_bodies()) {
         if (!attribute.graph) continue;
         if (attribute.graph.use_count() > 1) attribute.graph = std::make_shared<Graph>(*attribute.graph);
         TENON_TRY_CONTEXT(expand_operators(*attribute.graph), "in attribute \"{}\" of {}", attribute.name,

@@ -85,7 +85,7 @@ class Folder {
 
   void redirect(Node& node) const {
     for (ValueId& id : node.inputs) id = resolve(id);
-    for (Attribute& attribute : node.attributes) {
+    for (Attribute& attribute : node.attributes.edit_bodies()) {
       if (!attribute.graph) continue;
       bool moved = false;
       for (const auto& [outer, inner] : attribute.graph->captures) moved = moved || resolve(outer) != outer;
@@ -197,9 +197,9 @@ class Folder {
       if (same != kNoValue && forward(node.outputs[0], same)) return {};
     }
     // The rules may make another node of this one; they do not copy where it came from.
-    std::optional<Attribute> origins = remove_origins(node);
+    std::shared_ptr<const NodeOrigins> origins = std::exchange(node.origins, nullptr);
     fold_rules::simplify(graph_, node, [this](ValueId id) { return producer(id); });
-    if (origins) node.attributes.push_back(*std::move(origins));
+    node.origins = std::move(origins);
     grow();
     if (ValueId source = fold_rules::unchanged_input(graph_, node); source != kNoValue) {
       if (forward(node.outputs[0], source)) return {};
@@ -345,7 +345,7 @@ class Folder {
       Node copy = inner;
       for (ValueId& id : copy.inputs) id = mapped(id);
       for (ValueId& id : copy.outputs) id = mapped(id);
-      for (Attribute& attribute : copy.attributes) {
+      for (Attribute& attribute : copy.attributes.edit_bodies()) {
         if (!attribute.graph) continue;
         attribute.graph = std::make_shared<Graph>(*attribute.graph);
         for (auto& capture : attribute.graph->captures) capture.first = mapped(capture.first);

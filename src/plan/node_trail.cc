@@ -80,7 +80,7 @@ void NodeTrail::mark(Graph& graph) {
       }
       add_origins(node, std::move(numbers), names_);
     } else if (const ValueId made = first_output(node); made != kNoValue && made_by[made] >= 0) {
-      add_origin(node, made_by[made], names_);
+      add_origins(node, {made_by[made]}, names_);
     }
   }
   mark_bodies(graph, *texts);
@@ -90,11 +90,11 @@ void NodeTrail::mark(Graph& graph) {
 void NodeTrail::mark_bodies(Graph& graph, std::vector<std::string>& names) const {
   for (Node& node : graph.nodes) {
     if (is_region(node)) continue;  // an EP has compiled it
-    for (Attribute& attribute : node.attributes) {
+    for (Attribute& attribute : node.attributes.edit_bodies()) {
       if (!attribute.graph) continue;
       if (attribute.graph.use_count() > 1) attribute.graph = std::make_shared<Graph>(*attribute.graph);
       for (Node& inner : attribute.graph->nodes) {
-        add_origin(inner, std::ssize(names), names_);
+        add_origins(inner, {std::ssize(names)}, names_);
         names.push_back(inner.name.empty() ? inner.label(*attribute.graph) : inner.name);
       }
       mark_bodies(*attribute.graph, names);
@@ -118,10 +118,7 @@ bool NodeTrail::is_as_before(const Graph& graph) {
   size_t at = 0;
   bool same = true;
   for (const Node& node : graph.nodes) {
-    // The attribute with the numbers names all nodes of the model, and is mostly the last one.
-    std::span<const int64_t> numbers;
-    for (auto one = node.attributes.rbegin(); one != node.attributes.rend() && numbers.empty(); ++one)
-      if (one->tensor == names_) numbers = one->ints.empty() ? std::span(&one->i, 1) : std::span(one->ints);
+    const std::span<const int64_t> numbers = origins_of(node);
     // A hash has the sign bit, which no number has.
     int64_t held = numbers.empty() ? -1 : numbers[0];
     if (numbers.size() > 1) {

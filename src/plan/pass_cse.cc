@@ -37,7 +37,6 @@ std::string node_key(const Node& node) {
   append_number(key, node.inputs.size());
   for (ValueId id : node.inputs) append_number(key, id);
   for (const Attribute& attribute : node.attributes) {
-    if (attribute.name == kModelNodes) continue;
     append_text(key, attribute.name);
     append_number(key, attribute.kind);
     switch (attribute.kind) {
@@ -73,7 +72,7 @@ void redirect(Graph& graph, const PerValue<ValueId>& same_as) {
   auto resolve = [&](ValueId id) { return id == kNoValue ? id : same_as[id]; };
   for (Node& node : graph.nodes) {
     for (ValueId& id : node.inputs) id = resolve(id);
-    for (Attribute& attribute : node.attributes) {
+    for (Attribute& attribute : node.attributes.edit_bodies()) {
       if (!attribute.graph) continue;
       if (attribute.graph.use_count() > 1) attribute.graph = std::make_shared<Graph>(*attribute.graph);
       for (auto& capture : attribute.graph->captures) capture.first = resolve(capture.first);

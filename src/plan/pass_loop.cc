@@ -132,7 +132,7 @@ class LoopInvariants {
 void read_instead(Graph& graph, ValueId from, ValueId to) {
   for (Node& node : graph.nodes) {
     std::replace(node.inputs.begin(), node.inputs.end(), from, to);
-    for (Attribute& attribute : node.attributes) {
+    for (Attribute& attribute : node.attributes.edit_bodies()) {
       if (!attribute.graph) continue;
       auto& captures = attribute.graph->captures;
       if (std::none_of(captures.begin(), captures.end(), [&](const auto& one) { return one.first == from; })) continue;
@@ -145,7 +145,7 @@ void read_instead(Graph& graph, ValueId from, ValueId to) {
 
 Attribute* body_of(Node& node) {
   if (node.op_type != "Loop" || !node.domain.empty()) return nullptr;
-  for (Attribute& attribute : node.attributes)
+  for (Attribute& attribute : node.attributes.edit_bodies())
     if (attribute.name == "body" && attribute.graph) return &attribute;
   return nullptr;
 }

@@ -60,7 +60,7 @@ struct InvariantLoop {
                     add(graph, "sum_after", DataType::kFloat, Shape{2, 4})};
     Attribute attribute{.name = "body", .kind = AttributeKind::kGraph};
     attribute.graph = std::move(body);
-    loop.attributes.push_back(std::move(attribute));
+    loop.attributes.edit().push_back(std::move(attribute));
     graph.outputs = {kept, loop.outputs[2]};
     graph.nodes.push_back(std::move(loop));
   }

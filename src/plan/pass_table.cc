@@ -150,7 +150,7 @@ Status run_passes(Graph& graph, PassPhase phase, const PassOptions& options, Pas
 }
 
 Status run_subgraph_passes(Node& node, PassPhase phase, const PassOptions& options) {
-  for (Attribute& attribute : node.attributes) {
+  for (Attribute& attribute : node.attributes.edit_bodies()) {
     if (!attribute.graph) continue;
     if (attribute.graph.use_count() > 1) attribute.graph = std::make_shared<Graph>(*attribute.graph);
     PassOptions inner = options;

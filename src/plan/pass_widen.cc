@@ -291,7 +291,7 @@ class Widener {
   // The node with the model's types.
   void keep(Node node) {
     for (ValueId& id : node.inputs) id = of_model(id);
-    for (Attribute& attribute : node.attributes) {
+    for (Attribute& attribute : node.attributes.edit_bodies()) {
       if (!attribute.graph) continue;
       const auto& captures = attribute.graph->captures;
       const auto moves = [this](const auto& capture) {

@@ -19,6 +19,7 @@
 
 #include "ep/api/kernel.h"
 #include "graph/graph.h"
+#include "plan/plan_budget.h"
 #include "plan/storage.h"
 
 namespace tenon {
@@ -45,7 +46,7 @@ struct StepWait {
 
 struct PlanStep {
   std::unique_ptr<Kernel> kernel;  // null for a copy
-  std::optional<StepCopy> copy;
+  std::unique_ptr<StepCopy> copy;  // null for a kernel
   EpId ep = kCpuEp;        // whose kernel it is
   EpId executor = kCpuEp;  // whose stream it runs on; kCpuEp: done by the host when the step returns
   std::vector<StepWait> waits;
@@ -143,6 +144,7 @@ struct Plan {
   size_t unshared_bytes = 0;
   std::vector<PlanView> views;
   std::unique_ptr<PlanCut> cut;
+  PlanShare share;  // of the session's budget
 
   // PlanReport::to_text() of it.
   std::string to_text() const;

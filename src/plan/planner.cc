@@ -110,6 +110,9 @@ class PlanBuilder {
     } else {
       plan_->spaces.push_back({});
     }
+    // Nothing is added from here on, and the plan stays as long as its sizes come back.
+    graph.values.shrink_to_fit();
+    graph.nodes.shrink_to_fit();
     StorageAssignment storage(graph, output_slots_, placement_.space, plan_->spaces,
                               options_.devices.empty() ? PerSpace<bool>() : options_.spaces->handles);
     std::vector<uint32_t> alignments;
@@ -138,6 +141,7 @@ class PlanBuilder {
       TENON_TRY(place_constants());
       order_steps(*plan_, options_.devices.size());
     }
+    if (options_.budget != nullptr) plan_->share = PlanShare(options_.budget, held_bytes(*plan_));
     return plan_;
   }
 
@@ -226,6 +230,9 @@ class PlanBuilder {
     Plan& plan = *plan_;
     const Graph& graph = plan.graph;
     PerNode<StepId> step_of(graph.nodes.size());  // the first step at or after a node
+    size_t steps = 0;
+    for (NodeId n : graph.nodes.ids()) steps += storage.elided(n) == Elided::kNo ? 1 : 0;
+    plan.steps.reserve(steps);
     for (NodeId n : graph.nodes.ids()) {
       step_of[n] = plan.steps.end_id();
       const Node& node = graph.nodes[n];
@@ -237,6 +244,9 @@ class PlanBuilder {
       step.node = n;
       step.scratch = storage.scratch(n);
       step.in_place = storage.in_place(n);
+      step.inputs.reserve(node.inputs.size());
+      step.outputs.reserve(node.outputs.size());
+      step.dynamic_outputs.reserve(node.outputs.size());
       for (ValueId id : node.inputs) step.inputs.push_back(storage.location(id));
       for (ValueId id : node.outputs) {
         step.outputs.push_back(storage.location(id));
@@ -247,7 +257,7 @@ class PlanBuilder {
         plan.dynamic_spaces.resize(std::max(plan.dynamic_spaces.size(), made.index() + 1), kHostSpace);
         plan.dynamic_spaces[made] = storage.memory_space(id);
       }
-      if (is_copy(node)) step.copy = step_copy(node);
+      if (is_copy(node)) step.copy = std::make_unique<StepCopy>(step_copy(node));
       if (!options_.devices.empty()) fill_spaces(step, node, storage);
       step.kernel = std::move(kernels[n]);
       plan.steps.push_back(std::move(step));

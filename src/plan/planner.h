@@ -37,6 +37,8 @@ struct PlannerOptions {
 
   // Follows the model's nodes for a report; null for plans that run.
   NodeTrail* trail = nullptr;
+  // What plans hold is counted there; null: nowhere.
+  std::shared_ptr<PlanBudget> budget = nullptr;
 
   // Only for sessions with other EPs.
   const SpaceTable* spaces = nullptr;

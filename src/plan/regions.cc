@@ -81,7 +81,7 @@ class BodyBuilder {
     Node copy = node;
     for (ValueId& id : copy.inputs) id = id == kNoValue ? kNoValue : inner(id);
     for (ValueId& id : copy.outputs) id = id == kNoValue ? kNoValue : inner(id);
-    for (Attribute& attribute : copy.attributes) {
+    for (Attribute& attribute : copy.attributes.edit_bodies()) {
       if (!attribute.graph) continue;
       attribute.graph = std::make_shared<Graph>(*attribute.graph);
       for (auto& capture : attribute.graph->captures) capture.first = inner(capture.first);
@@ -232,7 +232,7 @@ Result<std::vector<Region>> Partition::build(Graph& graph, int32_t first_region)
     node.outputs = std::move(builder.outer_outputs());
     node.set_int("provider", grant.ep.value());
     node.set_int("region", region.id);
-    Attribute& body = node.attributes.emplace_back();
+    Attribute& body = node.attributes.edit().emplace_back();
     body.name = "body";
     body.kind = AttributeKind::kGraph;
     body.graph = std::make_shared<Graph>(region.body);

@@ -51,6 +51,14 @@ class SignatureCache {
     return value;
   }
 
+  // Takes the entry that was not asked for the longest, but not the last one: null then.
+  std::shared_ptr<T> take_oldest() {
+    if (entries_.size() <= 1) return nullptr;
+    std::shared_ptr<T> taken = std::move(entries_.back().value);
+    entries_.pop_back();
+    return taken;
+  }
+
   size_t size() const { return entries_.size(); }
 
  private:

@@ -47,6 +47,17 @@ TEST(SignatureCache, TheLeastRecentlyUsedEntryGoesFirst) {
   EXPECT_EQ(*cache.find(key_of({3})), 3);
 }
 
+TEST(SignatureCache, TheOldestEntryIsTakenButNotTheLastOne) {
+  SignatureCache<int> cache(8);
+  std::shared_ptr<int> dropped;
+  cache.insert(key_of({1}), std::make_shared<int>(1), dropped);
+  cache.insert(key_of({2}), std::make_shared<int>(2), dropped);
+  ASSERT_NE(cache.find(key_of({1})), nullptr);  // 2 is now the older one
+  EXPECT_EQ(*cache.take_oldest(), 2);
+  EXPECT_EQ(cache.take_oldest(), nullptr);
+  EXPECT_EQ(cache.size(), 1u);
+}
+
 TEST(SignatureCache, TheEntryThatCameFirstStays) {
   SignatureCache<int> cache(2);
   std::shared_ptr<int> dropped;

@@ -1,5 +1,6 @@
 #include "runtime/arena_pool.h"
 
+#include <cstdint>
 #include <utility>
 
 #include "base/trace.h"
@@ -13,6 +14,8 @@ namespace {
 constexpr size_t kShared = 1 << 20;
 // What is larger is kept for the plans that need it: else they would make another.
 constexpr size_t kMostTimes = 4;
+// A part of the size that an arena in place of a smaller one has more.
+constexpr size_t kRoom = 8;
 
 bool fits(const Arena& arena, size_t size_bytes, const std::byte* hint) {
   if (arena.size_bytes < size_bytes) return false;
@@ -69,6 +72,8 @@ Result<Arena> ArenaPool::acquire(size_t size_bytes, const std::byte* hint) {
     span.args().add("bytes", size_bytes).add("replaces_bytes", replaced.size_bytes);
     if (allocator_ != nullptr) span.args().add("space", allocator_->space().to_string());
   }
+  // Sizes that grow from run to run get some room, so that not each of them takes fresh pages.
+  if (replaced.memory != nullptr && size_bytes <= SIZE_MAX / 2) size_bytes += size_bytes / kRoom;
   replaced = {};
   TENON_TRY_ASSIGN(arena.memory,
                    allocator_ != nullptr ? allocate_device(*allocator_, size_bytes) : allocate_zeroed(size_bytes));

@@ -16,11 +16,25 @@ TEST(ArenaPool, SizesThatGrowLeaveNoArenaBehind) {
   for (size_t size = 2 * kMiB; size <= 16 * kMiB; size += kMiB) {
     // A run of two plans, as where the sizes of the second depend on values.
     Arena small = pool.acquire(size / 64, nullptr).value(), large = pool.acquire(size, nullptr).value();
-    EXPECT_EQ(large.size_bytes, size);
+    EXPECT_GE(large.size_bytes, size);
     pool.release(std::move(small));
     pool.release(std::move(large));
-    EXPECT_EQ(pool.idle_bytes(), size + size / 64);
+    EXPECT_LE(pool.idle_bytes(), (size + size / 64) * 9 / 8);
   }
+}
+
+// Fresh pages cost more than the run of a small model.
+TEST(ArenaPool, SizesThatGrowSlowlyMostlyFindRoom) {
+  ArenaPool pool;
+  int made = 0;
+  const std::byte* last = nullptr;
+  for (size_t size = 4 * kMiB; size <= 8 * kMiB; size += kMiB / 16) {
+    Arena arena = pool.acquire(size, nullptr).value();
+    made += arena.memory.get() != last ? 1 : 0;
+    last = arena.memory.get();
+    pool.release(std::move(arena));
+  }
+  EXPECT_LE(made, 8) << "of 65 sizes";
 }
 
 TEST(ArenaPool, ALargeArenaIsLeftToTheRunsThatNeedIt) {

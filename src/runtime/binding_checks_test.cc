@@ -116,7 +116,7 @@ TEST_F(RunMemoryTest, AnOutputThatIsCopiedAtTheEndMustNotLieOverAnInputThatIsRea
 TEST_F(RunMemoryTest, AStepThatCopiesIsRefusedUnlessItMovesNothing) {
   std::shared_ptr<Plan> plan = plan_sharing(SharedMemory::Kind::kAnything);
   PlanStep& step = plan->steps.emplace_back();
-  step.copy.emplace();
+  step.copy = std::make_unique<StepCopy>();
   step.copy->what = "between";
   step.copy->spec = floats(2);
   bind(plan, 4);
@@ -132,7 +132,7 @@ TEST_F(RunMemoryTest, AnUnalignedInputIsNamedWithItsAddress) {
   std::shared_ptr<Plan> plan = plan_sharing(SharedMemory::Kind::kAnything);
   plan->spaces[kHostSpace].alignment = 256;
   PlanStep& step = plan->steps.emplace_back();
-  step.copy.emplace();
+  step.copy = std::make_unique<StepCopy>();
   step.copy->reason = CopyReason::kAlignment;
   step.copy->what = "x";
   step.copy->spec = floats(4);

@@ -19,7 +19,7 @@ constexpr const char* kHostOperator = "host_operator";
 Status for_each_body(Graph& graph, const std::function<Status(Graph&)>& visit) {
   for (Node& node : graph.nodes) {
     if (!is_control_flow(node)) continue;
-    for (Attribute& attribute : node.attributes) {
+    for (Attribute& attribute : node.attributes.edit_bodies()) {
       if (!attribute.graph) continue;
       auto body = std::make_shared<Graph>(*attribute.graph);
       TENON_TRY(visit(*body));

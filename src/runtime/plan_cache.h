@@ -25,7 +25,8 @@ struct CachedPlan {
   bool evicted = false;  // another plan had to go for it
 };
 
-// A bounded number of plans, the least recently used goes first. Threads: any. Plans are made and end with no lock
+// A bounded number of plans, and fewer where their budget is exceeded (plan/plan_budget.h), the least recently used goes
+// first. Threads: any. Plans are made and end with no lock
 // held; of two threads that miss at once, both make a plan and the first one is kept.
 class PlanCache {
  public:
@@ -37,6 +38,10 @@ class PlanCache {
   Status find_or_make(const SignatureKey& key, const Make& make, CachedPlan& found);
 
  private:
+  // Lets plans go until the budget of `made` is kept, at most half of those that are here: a plan that still runs
+  // holds its memory without being kept. Whether one went.
+  bool keep_to_budget(const Plan& made);
+
   const size_t capacity_;
   Guarded<SignatureCache<PlanRuntime>> plans_;
 };
@@ -86,6 +91,8 @@ Status PlanCache::find_or_make(const SignatureKey& key, const Make& make, Cached
   std::shared_ptr<PlanRuntime> dropped;  // ends after the lock
   found = {.runtime = plans_.lock()->insert(key, made, dropped), .made = true};
   found.evicted = dropped != nullptr;
+  dropped = nullptr;
+  if (made->plan->share.budget_is_exceeded()) found.evicted = keep_to_budget(*made->plan) || found.evicted;
   return {};
 }
 

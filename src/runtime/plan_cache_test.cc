@@ -42,6 +42,39 @@ TEST(PlanCache, APlanIsMadeOnceForASignature) {
   EXPECT_FALSE(other->evicted);
 }
 
+TEST(PlanCache, PlansThatHoldMoreThanTheBudgetGoEarlier) {
+  const auto budget = std::make_shared<PlanBudget>(1000);
+  const auto make = [&]() -> Result<std::shared_ptr<Plan>> {
+    auto plan = std::make_shared<Plan>();
+    plan->share = PlanShare(budget, 300);
+    return plan;
+  };
+  PlanCache cache(64);
+  for (int64_t key = 0; key < 3; ++key) EXPECT_FALSE(find_or_make(cache, {key}, make)->evicted);
+  EXPECT_EQ(budget->held_bytes(), 900);
+  EXPECT_TRUE(find_or_make(cache, {3}, make)->evicted);
+  EXPECT_EQ(budget->held_bytes(), 900);
+  EXPECT_FALSE(find_or_make(cache, {2}, make)->made);
+  EXPECT_TRUE(find_or_make(cache, {0}, make)->made) << "the oldest one went";
+}
+
+// Where other plans hold the budget's bytes, a cache keeps its last plan, and lets go of half at a time.
+TEST(PlanCache, ABudgetThatOthersExceedLeavesTheLastPlan) {
+  const auto budget = std::make_shared<PlanBudget>(1000);
+  const PlanShare others(budget, 5000);
+  const auto make = [&]() -> Result<std::shared_ptr<Plan>> {
+    auto plan = std::make_shared<Plan>();
+    plan->share = PlanShare(budget, 300);
+    return plan;
+  };
+  PlanCache cache(64);
+  for (int64_t key = 0; key < 4; ++key) {
+    EXPECT_TRUE(find_or_make(cache, {key}, make)->made);
+    EXPECT_FALSE(find_or_make(cache, {key}, make)->made);
+  }
+  EXPECT_EQ(budget->held_bytes(), 5300);
+}
+
 TEST(PlanCache, AFailureIsNotKept) {
   PlanCache cache(2);
   EXPECT_THAT(find_or_make(cache, {1}, []() -> Result<std::shared_ptr<Plan>> { return unsupported("No plan today."); }),

@@ -67,7 +67,7 @@ EpId only_provider(const PlanRuntime& runtime, std::span<const EpId> active) {
   if (runtime.only_stream == kCpuEp || active.size() != 1 || active[0] != runtime.only_stream) return kCpuEp;
   const Plan& plan = *runtime.plan;
   const bool kernels =
-      std::none_of(plan.steps.begin(), plan.steps.end(), [](const PlanStep& step) { return step.copy.has_value(); });
+      std::none_of(plan.steps.begin(), plan.steps.end(), [](const PlanStep& step) { return step.copy != nullptr; });
   const bool written = std::none_of(plan.outputs.begin(), plan.outputs.end(), [](const PlanOutput& output) {
     return output.spec.dynamic || output.first_write == kAtEnd<StepId>;
   });

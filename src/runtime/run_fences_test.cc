@@ -85,7 +85,7 @@ TEST(RunFences, OnlyAPlanWhoseStepsAreAllOnOneStreamIsTheEps) {
   EXPECT_EQ(of([](Plan& plan) { plan.steps[StepId(0)].executor = kCpuEp; }, {EpId(1)}), kCpuEp);
   EXPECT_EQ(of([](Plan& plan) { plan.outputs[0].spec.dynamic = true; }, {EpId(1)}), kCpuEp);
   EXPECT_EQ(of([](Plan& plan) { plan.outputs[0].first_write = kAtEnd<StepId>; }, {EpId(1)}), kCpuEp);
-  EXPECT_EQ(of([](Plan& plan) { plan.steps[StepId(0)].copy.emplace(); }, {EpId(1)}), kCpuEp);
+  EXPECT_EQ(of([](Plan& plan) { plan.steps[StepId(0)].copy = std::make_unique<StepCopy>(); }, {EpId(1)}), kCpuEp);
 }
 
 }  // namespace

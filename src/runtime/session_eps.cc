@@ -50,7 +50,7 @@ void add_neighbours(const SessionOptions& options, SpaceTable& table) {
 Graph deep_copy(const Graph& graph) {
   Graph copy = graph;
   for (Node& node : copy.nodes)
-    for (Attribute& attribute : node.attributes)
+    for (Attribute& attribute : node.attributes.edit_bodies())
       if (attribute.graph != nullptr) attribute.graph = std::make_shared<Graph>(deep_copy(*attribute.graph));
   return copy;
 }
@@ -318,7 +318,7 @@ Status SessionEps::prepare_region_bodies(Graph& graph, const PassOptions& passes
   for (Node& region : graph.nodes) {
     const EpId ep = ep_of(region);
     if (ep == kCpuEp || !device(ep).host_runs(region)) continue;
-    for (Attribute& attribute : region.attributes) {
+    for (Attribute& attribute : region.attributes.edit_bodies()) {
       if (!attribute.graph) continue;
       attribute.graph = std::make_shared<Graph>(*attribute.graph);
       for (Node& node : attribute.graph->nodes) {

@@ -163,6 +163,7 @@ void SessionImpl::make_plans() {
                          .winograd = options_.winograd,
                          .disabled_passes = options_.disabled_passes};
   options.keep_text = [this](const std::string& text) { return texts_.keep(text); };
+  options.budget = std::make_shared<PlanBudget>(options_.plan_cache_bytes);
   subgraphs_ = std::make_unique<ControlFlowKernels>(options, arenas_, texts_);
   for (DeviceProvider* provider : eps_.devices()) provider->set_subgraphs(*subgraphs_);
   options.subgraphs = subgraphs_.get();

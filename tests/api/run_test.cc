@@ -45,6 +45,20 @@ class RunTest : public ::testing::Test {
   std::unique_ptr<Binding> binding_;
 };
 
+// One plan stays, whatever it holds.
+TEST(PlanCacheBytes, SizesThatChangeAreRightWithoutMemoryForTheirPlans) {
+  const auto session = model_with_two_outputs().load({.threads = 1, .plan_cache_bytes = 0});
+  ASSERT_THAT(session, is_ok());
+  for (int64_t round = 0; round < 2; ++round) {
+    for (int64_t size = 1; size <= 4; ++size) {
+      Binding binding = *(*session)->make_binding();
+      ASSERT_THAT(binding.bind_input("x", floats({size}, std::vector<float>(static_cast<size_t>(size), 3))), is_ok());
+      ASSERT_THAT((*session)->run(binding), is_ok());
+      EXPECT_THAT(values_of(binding.output("z")), ::testing::Each(9)) << size;
+    }
+  }
+}
+
 TEST_F(RunTest, AMissingInputIsNamed) {
   EXPECT_THAT(session_->run(*binding_), has_status(StatusCode::kInvalidArgument, HasSubstr("Input \"x\" float32[")));
   expect_usable();

@@ -154,7 +154,7 @@ TEST_F(Recurrent, EveryFunction) {
                     [&](Node& node) {
                       Attribute names{.name = "activations", .kind = AttributeKind::kStrings};
                       names.strings = {name};
-                      node.attributes.push_back(names);
+                      node.attributes.edit().push_back(names);
                     }},
                "cluster 2");
 }

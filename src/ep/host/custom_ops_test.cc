@@ -139,7 +139,7 @@ Graph make_shaped_graph() {
   Attribute attribute;
   attribute.name = "axis";
   attribute.i = 1;
-  graph.nodes[NodeId(0)].attributes.push_back(attribute);
+  graph.nodes[NodeId(0)].attributes.edit().push_back(attribute);
   return graph;
 }
 

@@ -28,7 +28,7 @@ Result<std::unique_ptr<OrtKernelInfo>> make_kernel_info(const Graph& graph, cons
   info->host = std::move(host);
   info->node = node;
   for (const std::unique_ptr<Attribute>& attribute : default_attributes(node))
-    info->node.attributes.push_back(std::move(*attribute));
+    info->node.attributes.edit().push_back(std::move(*attribute));
   for (ValueId id : node.inputs) {
     TENON_TRY_ASSIGN(KernelParameter parameter, describe(graph, id));
     info->inputs.push_back(std::move(parameter));

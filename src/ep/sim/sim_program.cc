@@ -268,7 +268,7 @@ Result<std::shared_ptr<SimProgram>> SimProgram::parse(std::shared_ptr<SimRuntime
       attribute.f = std::bit_cast<float>(static_cast<uint32_t>(reader.number()));
       attribute.ints = reader.list<int64_t>();
       attribute.s = std::string(reader.text());
-      step.node->attributes.push_back(std::move(attribute));
+      step.node->attributes.edit().push_back(std::move(attribute));
     }
     program->steps_.push_back(std::move(step));
   }

@@ -131,7 +131,7 @@ class Import {
       for (const OrtOpAttr* attribute : attributes) {
         if (attribute == nullptr) continue;
         TENON_TRY_ASSIGN(Attribute read, read_attribute(host_, attribute));
-        node.attributes.push_back(std::move(read));
+        node.attributes.edit().push_back(std::move(read));
       }
       result_.graph.nodes.push_back(std::move(node));
     }

@@ -149,7 +149,7 @@ Status call_floats(Graph& graph, DataType half, bool all) {
   }
   if (all) run_parallel(pieces.size(), [&](size_t i) { widen(pieces[i]); });
   for (Node& node : graph.nodes)
-    for (Attribute& attribute : node.attributes) {
+    for (Attribute& attribute : node.attributes.edit()) {
       if (attribute.tensor != nullptr && attribute.tensor->type == half) {
         TENON_TRY_ASSIGN(attribute.tensor, as_float(*attribute.tensor));
       }

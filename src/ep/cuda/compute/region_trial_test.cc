@@ -54,7 +54,7 @@ TEST(SettleClaims, ATensorOfOneNumberIsFilledOnTheDevice) {
   std::byte* bits = nullptr;
   const ConstantRef fill = *make_constant(DataType::kFloat16, Shape{1}, &bits);
   *reinterpret_cast<uint16_t*>(bits) = 0x4500;  // 5
-  Attribute& value = builder.last().attributes.emplace_back();
+  Attribute& value = builder.last().attributes.edit().emplace_back();
   value.name = "value";
   value.kind = AttributeKind::kTensor;
   value.tensor = fill;
