@@ -72,6 +72,8 @@ if(TENON_SANITIZE)
       $<$<BOOL:$<TARGET_PROPERTY:TENON_SIMD>>:-fno-sanitize=alignment$<COMMA>null$<COMMA>pointer-overflow>)
   endif()
   target_link_options(tenon_flags INTERFACE -fsanitize=${TENON_SANITIZE})
+  # Archives that name their objects: with copies the build takes a quarter more of the disk.
+  set(CMAKE_CXX_ARCHIVE_CREATE "<CMAKE_AR> qcT <TARGET> <LINK_FLAGS> <OBJECTS>")
 endif()
 
 # tenon_sanitized(TEST TARGET): a test that ./dev test runs again under the sanitizers; there only the targets of such

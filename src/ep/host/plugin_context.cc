@@ -123,7 +123,7 @@ Status ContextModel::replace(const Region& region, const OrtNode& node) {
     if (!name.empty() && !made.contains(name))
       return device_error("The context node \"{}\" makes \"{}\", which its region did not.", node.name, name);
   }
-  for (const OrtOpAttr& attribute : node.attributes) context.attributes.push_back(*attribute.attribute);
+  for (const OrtOpAttr& attribute : node.attributes) context.attributes.edit().push_back(*attribute.attribute);
 
   const auto belongs = [&](const Node& one) {
     return std::any_of(one.outputs.begin(), one.outputs.end(),
