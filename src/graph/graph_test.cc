@@ -136,6 +136,7 @@ TEST(DropUnusedValues, KeepsSmallConstantsThatHaveNames) {
   graph.inputs = graph.outputs = {x};
   EXPECT_THAT(drop_unused_values(graph), ElementsAre(ValueId(0), kNoValue, ValueId(1)));
   EXPECT_NE(graph.value(ValueId(0)).constant, nullptr);
+  EXPECT_THAT(drop_unused_values(graph, FoldedValues::kGo), ElementsAre(kNoValue, ValueId(0)));
 }
 
 TEST(AttributeList, CopiesShareAttributesUntilOneChanges) {

@@ -50,10 +50,11 @@ void rename(std::vector<ValueId>& ids, const PerValue<ValueId>& moved) {
 
 }  // namespace
 
-PerValue<ValueId> drop_unused_values(Graph& graph) {
+PerValue<ValueId> drop_unused_values(Graph& graph, FoldedValues folded) {
   Uses uses(graph);
-  for (ValueId id : graph.values.ids())
-    if (is_shown(graph.value(id))) uses.add(id);
+  if (folded == FoldedValues::kStay)
+    for (ValueId id : graph.values.ids())
+      if (is_shown(graph.value(id))) uses.add(id);
   PerValue<ValueId> moved(graph.values.size(), kNoValue);
   if (uses.captured) {
     for (ValueId id : graph.values.ids()) {

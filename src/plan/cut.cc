@@ -106,10 +106,13 @@ class Cutter {
     cut.reasons = std::move(reasons_);
     PerNode<Node> nodes = std::exchange(graph_.nodes, {});
     const std::vector<ValueId> outputs = std::exchange(graph_.outputs, {});
+    PerValue<Value> values = std::exchange(graph_.values, {});
     cut.rest = graph_;
     cut.rest.inputs.clear();
+    cut.rest.values = values_of_rest(nodes, values);
     result.now = std::move(graph_);
     Graph& now = result.now;
+    now.values = std::move(values);
     const auto rest_count = std::count(when_.begin(), when_.end(), When::kRest);
     now.nodes.reserve(nodes.size() - static_cast<size_t>(rest_count));
     cut.rest.nodes.reserve(static_cast<size_t>(rest_count));
@@ -135,11 +138,35 @@ class Cutter {
     }
     now.remove_dead_nodes();
     cut.rest.remove_dead_nodes();
-    // What passes have folded away would stay as long as the plan.
-    drop_unused_values(cut.rest);
+    // What passes have folded away would stay as long as the plan; observers are given it by the part before the cut.
+    drop_unused_values(cut.rest, FoldedValues::kGo);
     const PerValue<ValueId> moved = drop_unused_values(now);
     for (ValueId& id : result.cut_values) id = moved[id];
     return result;
+  }
+
+  // Those that nodes of the rest make are taken out of `values`, those that they read are copied, and the others are
+  // empty.
+  PerValue<Value> values_of_rest(const PerNode<Node>& nodes, PerValue<Value>& values) const {
+    PerValue<bool> read(values.size(), false), made(values.size(), false);
+    for (NodeId n : nodes.ids()) {
+      if (when_[n] != When::kRest) continue;
+      (void)all_read(nodes[n], [&](ValueId id) {
+        if (id != kNoValue) read[id] = true;
+        return true;
+      });
+      for (ValueId id : nodes[n].outputs)
+        if (id != kNoValue) made[id] = true;
+    }
+    PerValue<Value> rest(values.size());
+    for (ValueId id : values.ids()) {
+      if (made[id]) {
+        rest[id] = std::move(values[id]);
+      } else if (read[id]) {
+        rest[id] = values[id];
+      }
+    }
+    return rest;
   }
 
   // Its kernel finds the output's size from its inputs' values.
