@@ -56,8 +56,8 @@ struct SessionOptions {
   bool reference_kernels = false;
   // Plans kept, one a signature (input shapes); the least recently used goes first. At least 1.
   size_t plan_cache_size = 64;
-  // Plans that hold more bytes than this, all of the session together with those of bodies and of what comes after sizes
-  // that only a run finds, go earlier. At least one stays.
+  // Plans that hold more bytes than this, all of the session together with those of bodies and of what comes after
+  // sizes that only a run finds, go earlier (config key tenon.plan_cache_mb, in MiB). At least one stays.
   size_t plan_cache_bytes = size_t{32} << 20;
   // Fixes symbolic dimensions by name: {"batch", 1}. A name that no dimension of the model has is an error.
   std::map<std::string, int64_t> dims = {};

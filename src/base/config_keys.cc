@@ -22,6 +22,8 @@ constexpr ConfigKey kKeys[] = {
      "A folder, best in memory, through which processes share packed weights of the CPU EP."},
     {ConfigScope::kSession, kPackedLimitKey, ConfigKind::kInteger, "0",
      "Most MiB of that folder; what exceeds them is packed for each session. 0: no limit."},
+    {ConfigScope::kSession, kPlanCacheKey, ConfigKind::kInteger, "32",
+     "About how many MiB the plans hold that are kept for input shapes; those of the longest unused shapes go."},
     {ConfigScope::kSession, kReferenceKernelsKey, ConfigKind::kFlag, "0",
      "Only the plain kernels of the CPU EP, which the fast ones are compared with: slow."},
     {ConfigScope::kSession, kWinogradKey, ConfigKind::kFlag, "1",

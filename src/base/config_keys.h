@@ -36,6 +36,7 @@ inline constexpr std::string_view kWinogradKey = "tenon.winograd";
 inline constexpr std::string_view kModelPathKey = "tenon.model_path";
 inline constexpr std::string_view kPackedFolderKey = "tenon.packed_weights_folder";
 inline constexpr std::string_view kPackedLimitKey = "tenon.packed_weights_limit_mb";
+inline constexpr std::string_view kPlanCacheKey = "tenon.plan_cache_mb";
 inline constexpr std::string_view kTimeoutKey = "tenon.timeout_ms";
 
 std::span<const ConfigKey> config_keys();

@@ -136,8 +136,8 @@ class AttributeList {
   void clear() { list_ = nullptr; }
   // The list of this copy alone, to change. Without a change to make, it is copied for nothing.
   std::vector<Attribute>& edit();
-  // edit() if there is a body among them, else nothing: for loops that change bodies. A body that is not this copy's alone
-  // (its use_count() is above 1) has to be copied first.
+  // edit() if there is a body among them, else nothing: for loops that change bodies. A body that is not this copy's
+  // alone (its use_count() is above 1) has to be copied first.
   std::span<Attribute> edit_bodies();
 
  private:

@@ -157,8 +157,7 @@ TEST(AttributeList, CopiesShareAttributesUntilOneChanges) {
 // The list of a copy is its own before its bodies are looked at: a body that two lists hold counts two owners.
 TEST(AttributeList, EditedBodiesCountTheirOwners) {
   Node node;
-  node.attributes.edit().push_back(
-      {.name = "body", .kind = AttributeKind::kGraph, .graph = std::make_shared<Graph>()});
+  node.attributes.edit().push_back({.name = "body", .kind = AttributeKind::kGraph, .graph = std::make_shared<Graph>()});
   Node copy = node;
   EXPECT_EQ(node.attributes[0].graph.use_count(), 1);
   ASSERT_EQ(copy.attributes.edit_bodies().size(), 1u);

@@ -46,7 +46,8 @@ TEST(Symbols, BodiesAreSeparatedFromTheGraphAroundThem) {
   graph.inputs = {add(graph, "a", {"n"})};
   auto body = std::make_shared<Graph>();
   body->inputs = {add(*body, "v", {"n"})};
-  graph.nodes.emplace_back().attributes.edit().push_back({.name = "body", .kind = AttributeKind::kGraph, .graph = body});
+  graph.nodes.emplace_back().attributes.edit().push_back(
+      {.name = "body", .kind = AttributeKind::kGraph, .graph = body});
   separate_symbols(graph);
   const Graph& separated = *graph.nodes[NodeId(0)].attributes[0].graph;
   EXPECT_NE(separated.value(ValueId(0)).dims[0].symbol, "n");

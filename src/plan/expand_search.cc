@@ -106,7 +106,8 @@ class Search {
     node.inputs = std::move(inputs);
     node.outputs = {made.state, made.go, made.tokens, made.positions, made.rows, made.scores};
     for (const Attribute& attribute : to_.node().attributes)
-      if (attribute.graph == nullptr && attribute.kind != AttributeKind::kStrings) node.attributes.edit().push_back(attribute);
+      if (attribute.graph == nullptr && attribute.kind != AttributeKind::kStrings)
+        node.attributes.edit().push_back(attribute);
     node.set_string("mode", mode_);
     at.put(std::move(node));
     return made;

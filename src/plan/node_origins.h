@@ -1,6 +1,6 @@
 // The model's nodes that a node of a graph stands for, by their numbers: those of the main graph in its order, then
-// those of bodies. Passes keep them; nothing that computes reads them. Names are looked up only for reports, profiles and
-// traces.
+// those of bodies. Passes keep them; nothing that computes reads them. Names are looked up only for reports, profiles
+// and traces.
 #pragma once
 
 #include <cstdint>

@@ -47,8 +47,8 @@ struct StepWait {
 struct PlanStep {
   std::unique_ptr<Kernel> kernel;  // null for a copy
   std::unique_ptr<StepCopy> copy;  // null for a kernel
-  EpId ep = kCpuEp;        // whose kernel it is
-  EpId executor = kCpuEp;  // whose stream it runs on; kCpuEp: done by the host when the step returns
+  EpId ep = kCpuEp;                // whose kernel it is
+  EpId executor = kCpuEp;          // whose stream it runs on; kCpuEp: done by the host when the step returns
   std::vector<StepWait> waits;
   PointId notify;                                        // the point that is reached after the step; none for most
   std::vector<MemorySpace> input_spaces, output_spaces;  // of other EPs' kernels

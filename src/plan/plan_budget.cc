@@ -8,7 +8,7 @@ namespace tenon {
 
 namespace {
 
-constexpr int64_t kBlock = 16;    // what malloc adds
+constexpr int64_t kBlock = 16;     // what malloc adds
 constexpr int64_t kKernel = 1280;  // an object with a few tables, as measured over speech models
 
 int64_t text_bytes(const std::string& text) {

@@ -27,8 +27,9 @@ class ArenaPool {
 
   // An arena of at least `size_bytes` (none for 0), its contents undefined. Prefers the one at `hint`, so that a run
   // that comes back finds its pointers still right, and takes no lock. The largest of the idle arenas that are too
-  // small is freed for a new one, which has an eighth more than was asked for. One that is more than four times as large
-  // is left to others: what one run at a time keeps idle is at most 4/3 of the largest arena, and some of up to 1 MiB.
+  // small is freed for a new one, which has an eighth more than was asked for. One that is more than four times as
+  // large is left to others: what one run at a time keeps idle is at most 4/3 of the largest arena, and some of up to 1
+  // MiB.
   Result<Arena> acquire(size_t size_bytes, const std::byte* hint);
   void release(Arena arena);
   // Frees what is idle.

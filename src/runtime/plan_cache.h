@@ -25,9 +25,9 @@ struct CachedPlan {
   bool evicted = false;  // another plan had to go for it
 };
 
-// A bounded number of plans, and fewer where their budget is exceeded (plan/plan_budget.h), the least recently used goes
-// first. Threads: any. Plans are made and end with no lock
-// held; of two threads that miss at once, both make a plan and the first one is kept.
+// A bounded number of plans, and fewer where their budget is exceeded (plan/plan_budget.h), the least recently used
+// goes first. Threads: any. Plans are made and end with no lock held; of two threads that miss at once, both make a
+// plan and the first one is kept.
 class PlanCache {
  public:
   explicit PlanCache(size_t capacity) : capacity_(capacity), plans_(std::in_place, capacity) {}

@@ -4,6 +4,8 @@
 #include <tenon/node_values.h>
 
 #include <algorithm>
+#include <charconv>
+#include <cstdint>
 #include <set>
 #include <string>
 #include <string_view>
@@ -123,6 +125,14 @@ Status read_disabled_passes(SessionOptions& options) {
   return {};
 }
 
+// In bytes; `text` is a number (check_config_entry).
+size_t number_of_mib(std::string_view text) {
+  constexpr size_t kMost = SIZE_MAX >> 21;
+  size_t number = 0;
+  const auto read = std::from_chars(text.data(), text.data() + text.size(), number);
+  return std::min(read.ec == std::errc() ? number : kMost, kMost) << 20;
+}
+
 // Fixes the dimensions of `graph` that have a name of `dims`, and notes the names that it has.
 void fix_named(Graph& graph, const std::map<std::string, int64_t>& dims, std::set<std::string>& names) {
   for (Value& value : graph.values) {
@@ -175,6 +185,8 @@ Result<SessionOptions> checked_options(const SessionOptions& options) {
   TENON_TRY(apply_flag(options, kDisallowCopiesKey, false, "disallow_copies", checked.disallow_copies));
   TENON_TRY(apply_flag(options, kWinogradKey, true, "winograd", checked.winograd));
   TENON_TRY(apply_flag(options, kReferenceKernelsKey, false, "reference_kernels", checked.reference_kernels));
+  if (const auto entry = options.config.find(std::string(kPlanCacheKey)); entry != options.config.end())
+    checked.plan_cache_bytes = number_of_mib(entry->second);
   TENON_TRY(read_disabled_passes(checked));
   return checked;
 }

@@ -47,16 +47,22 @@ class RunTest : public ::testing::Test {
 
 // One plan stays, whatever it holds.
 TEST(PlanCacheBytes, SizesThatChangeAreRightWithoutMemoryForTheirPlans) {
-  const auto session = model_with_two_outputs().load({.threads = 1, .plan_cache_bytes = 0});
-  ASSERT_THAT(session, is_ok());
-  for (int64_t round = 0; round < 2; ++round) {
-    for (int64_t size = 1; size <= 4; ++size) {
-      Binding binding = *(*session)->make_binding();
-      ASSERT_THAT(binding.bind_input("x", floats({size}, std::vector<float>(static_cast<size_t>(size), 3))), is_ok());
-      ASSERT_THAT((*session)->run(binding), is_ok());
-      EXPECT_THAT(values_of(binding.output("z")), ::testing::Each(9)) << size;
+  const SessionOptions by_field{.threads = 1, .plan_cache_bytes = 0};
+  const SessionOptions by_entry{.threads = 1, .config = {{"tenon.plan_cache_mb", "0"}}};
+  for (const SessionOptions& options : {by_field, by_entry}) {
+    const auto session = model_with_two_outputs().load(options);
+    ASSERT_THAT(session, is_ok());
+    for (int64_t round = 0; round < 2; ++round) {
+      for (int64_t size = 1; size <= 4; ++size) {
+        Binding binding = *(*session)->make_binding();
+        ASSERT_THAT(binding.bind_input("x", floats({size}, std::vector<float>(static_cast<size_t>(size), 3))), is_ok());
+        ASSERT_THAT((*session)->run(binding), is_ok());
+        EXPECT_THAT(values_of(binding.output("z")), ::testing::Each(9)) << size;
+      }
     }
   }
+  EXPECT_THAT(model_with_two_outputs().load({.config = {{"tenon.plan_cache_mb", "much"}}}),
+              has_status(StatusCode::kInvalidArgument, HasSubstr("tenon.plan_cache_mb")));
 }
 
 TEST_F(RunTest, AMissingInputIsNamed) {

@@ -74,7 +74,8 @@ Status print_claims(const std::string& path) {
   // As an EP sees it, which gets the nodes of bodies by themselves (graph_import.h).
   PerNode<bool> barriers;
   for (Node& node : graph.nodes)
-    barriers.push_back(std::erase_if(node.attributes.edit(), [](const Attribute& one) { return one.graph != nullptr; }) != 0);
+    barriers.push_back(
+        std::erase_if(node.attributes.edit(), [](const Attribute& one) { return one.graph != nullptr; }) != 0);
   PerNode<bool> claimed = claim_nodes(graph);
   for (NodeId n : claimed.ids()) claimed[n] = claimed[n] && !barriers[n];
   const SettledClaims settled = settle_claims(graph, std::move(claimed), barriers, true);

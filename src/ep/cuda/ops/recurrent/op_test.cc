@@ -51,7 +51,8 @@ Result<Program> lowered(const Cell& cell) {
   node.set_int("hidden_size", cell.hidden);
   node.set_string("direction", cell.direction);
   if (!cell.activations.empty())
-    node.attributes.edit().push_back({.name = "activations", .kind = AttributeKind::kStrings, .strings = cell.activations});
+    node.attributes.edit().push_back(
+        {.name = "activations", .kind = AttributeKind::kStrings, .strings = cell.activations});
   TENON_TRY(infer_shapes(builder.graph));
   return lower(builder.graph, {});
 }
