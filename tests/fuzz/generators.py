@@ -90,6 +90,8 @@ def single(seed, oracle, operators=None):
             break
         template = pick(r, corpus[name])
     t = mutations.mutate(r, template)
+    if t.operator == "Loop" and t.slots[:1] == [None]:  # nothing ends it where its condition stays
+        return None
     names = ["" if slot is None else f"x{i}" for i, slot in enumerate(t.slots)]
     constant = r.choice((0.0, 0.3, 0.6, 1.0))
     given, held, types = {}, {}, {}
