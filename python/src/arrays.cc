@@ -178,8 +178,8 @@ bool assign_all_ucs4(const uint32_t* codes, size_t width, std::span<std::string>
 
 // numpy gives a new reference to an array of `dtype` (stolen; null: its own choice) that C code can read.
 nb::object make_array(nb::handle object, PyArray_Descr* dtype) {
-  PyObject* made = PyArray_FromAny(object.ptr(), dtype, 0, 0,
-                                   NPY_ARRAY_CARRAY_RO | NPY_ARRAY_NOTSWAPPED | NPY_ARRAY_ENSUREARRAY, nullptr);
+  PyObject* made = PyArray_CheckFromAny(object.ptr(), dtype, 0, 0,
+                                        NPY_ARRAY_CARRAY_RO | NPY_ARRAY_NOTSWAPPED | NPY_ARRAY_ENSUREARRAY, nullptr);
   if (made == nullptr) throw nb::python_error();
   return nb::steal(made);
 }

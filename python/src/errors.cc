@@ -66,7 +66,10 @@ OrtErrorCode code_of(StatusCode code) {
 }  // namespace
 
 void raise(PyObject* type, const std::string& message) {
-  PyErr_SetString(type, message.c_str());
+  // Names in a model, and paths, may be no UTF-8.
+  const nb::object text =
+      nb::steal(PyUnicode_DecodeUTF8(message.data(), static_cast<Py_ssize_t>(message.size()), "backslashreplace"));
+  if (text.is_valid()) PyErr_SetObject(type, text.ptr());
   throw nb::python_error();
 }
 
