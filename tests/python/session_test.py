@@ -311,6 +311,9 @@ def test_a_list_of_names_that_fails_is_its_own_error():
         def __len__(self):
             raise KeyError("no length")
 
+        def __iter__(self):
+            return iter(("y",))
+
     with pytest.raises(KeyError, match="no length"):
         tenon.InferenceSession(models.one_node("Neg")).run(Names(["y"]), {"x": X})
 
