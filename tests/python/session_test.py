@@ -229,6 +229,15 @@ def test_sequences_pass():
     assert (info.type, info.shape) == ("seq(tensor(float))", [])
 
 
+def test_sequences_and_maps_of_other_types_say_what_they_are():
+    sequence = tenon.InferenceSession(models.insert())
+    with pytest.raises(tenon.InvalidArgument, match=r"Actual: \(seq\(tensor\(double\)\)\) , expected: \(seq\(tensor\(float\)\)\) for input \"s\""):
+        sequence.run(None, {"s": [X, X.astype(np.float64)], "x": X})
+    mapping = tenon.InferenceSession(models.dictionary())
+    with pytest.raises(tenon.InvalidArgument, match=r"Actual: \(map\(string,tensor\(string\)\)\) , expected: \(map\(string,.*int64.*\) for input \"x\""):
+        mapping.run(None, {"x": {"a": "b"}})
+
+
 def test_a_zip_map_is_a_list_of_dictionaries():
     ours, theirs = both(models.zip_map(), {"x": X})
     assert same(ours, theirs)
