@@ -118,6 +118,15 @@ std::shared_ptr<const void> keep_alive(nb::handle object) {
 }
 
 void bind_errors(nb::module_& m) {
+  // A conversion inside a function, of a list's element for example, that nanobind has no words for.
+  nb::register_exception_translator([](const std::exception_ptr& error, void*) {
+    try {
+      std::rethrow_exception(error);
+    } catch (const std::bad_cast&) {
+      PyErr_SetString(PyExc_TypeError,
+                      "An argument, or an element of one, has a type that the function does not take.");
+    }
+  });
   PyObject* base = PyErr_NewExceptionWithDoc("tenon.Error", "The base of all errors of Tenon; `code` is its number.",
                                              PyExc_Exception, nullptr);
   if (base == nullptr) throw nb::python_error();
