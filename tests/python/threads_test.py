@@ -52,6 +52,87 @@ def test_sixteen_threads_share_a_session():
     assert not wrong
 
 
+def test_an_array_that_another_thread_takes_out_of_the_feed_is_read_to_the_end():
+    session, right = tenon.InferenceSession(long_model()), np.eye(256, dtype=np.float32)
+    feed, stop, wrong = {"x": right.copy()}, threading.Event(), 0
+
+    def replace():
+        while not stop.is_set():
+            feed["x"] = right.copy()
+            np.full((256, 256), 7, np.float32)  # mostly takes the memory of the array that was in the feed
+            time.sleep(0)
+
+    thread = threading.Thread(target=replace)
+    thread.start()
+    for _ in range(100):
+        wrong += not np.array_equal(session.run(None, feed)[0], right)
+    stop.set()
+    thread.join()
+    assert wrong == 0
+
+
+def test_a_binding_may_be_bound_anew_while_other_threads_use_it():
+    """The binding lets go of the array that was bound before, which may run code that gives the interpreter's lock away."""
+    program = f"""
+import threading, time, numpy, tenon
+session = tenon.InferenceSession({models.one_node("Neg")!r})
+binding = session.io_binding()
+binding.bind_output("y")
+
+class Array(numpy.ndarray):
+    def __del__(self):
+        time.sleep(0.001)
+
+def bind():
+    for _ in range(100):
+        binding.bind_cpu_input("x", numpy.ones((50, 2), numpy.float32).view(Array))
+        binding.get_outputs()
+
+binding.bind_cpu_input("x", numpy.ones((50, 2), numpy.float32))
+threads = [threading.Thread(target=bind) for _ in range(2)]
+for thread in threads:
+    thread.start()
+for _ in range(100):
+    session.run_with_iobinding(binding)
+for thread in threads:
+    thread.join()
+assert (binding.copy_outputs_to_cpu()[0] == -1).all()
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stderr
+
+
+def test_other_threads_of_python_run_while_a_session_ends():
+    weights = models.numpy_helper.from_array(np.ones((2000, 2000), np.float32), "w")
+    made = models.model([helper.make_node("MatMul", ["x", "w"], ["y"])], [models.value("x", models.FLOAT, ["n", 2000])],
+                        [models.value("y", models.FLOAT, ["n", 2000])], [weights]).SerializeToString()
+    turns, stop, interval = [0], threading.Event(), sys.getswitchinterval()
+
+    def count():
+        while not stop.is_set():
+            turns[0] += 1
+            time.sleep(0)
+
+    thread = threading.Thread(target=count)
+    thread.start()
+    try:
+        for _ in range(50):  # mostly the first will do
+            session = tenon.InferenceSession(made)
+            session.run(None, {"x": np.ones((2, 2000), np.float32)})
+            sys.setswitchinterval(1000)  # nobody is interrupted, so the lock has to be given away
+            before = turns[0]
+            del session
+            ended = turns[0]
+            sys.setswitchinterval(interval)
+            if ended > before:
+                break
+        assert ended > before
+    finally:
+        sys.setswitchinterval(interval)
+        stop.set()
+        thread.join()
+
+
 def test_other_threads_of_python_run_during_a_run():
     session, options = tenon.InferenceSession(endless_model()), tenon.RunOptions()
     options.add_run_config_entry("tenon.timeout_ms", "60000")  # the end of a run that nobody could terminate
@@ -92,6 +173,8 @@ def test_a_run_on_another_thread_calls_back():
     assert calls[-1][0] == [] and "tensor(int64)" in calls[-1][2]
     with pytest.raises(ValueError, match="missing"):
         session.run_async(None, {}, callback, None)
+    with pytest.raises(TypeError, match="callback"):
+        session.run_async(None, {"x": X}, "no function", None)
 
 
 def test_a_run_is_ended_by_another_thread():

@@ -97,6 +97,12 @@ def test_wrong_shapes_types_and_devices_are_refused():
         value.as_sparse_tensor()
 
 
+def test_elements_of_a_wrong_type_are_type_errors():
+    for call in (lambda: tenon.copy_tensors([1], [2]), lambda: tenon.AdapterFormat("x"), lambda: tenon.OrtValue.ortvalue_from_numpy(X, "\ud800")):
+        with pytest.raises(TypeError):
+            call()
+
+
 def test_strings_sequences_and_optionals_are_values():
     value = Value.ortvalue_from_numpy(np.array(["a", "bé"], object))
     assert value.data_type() == "tensor(string)" and value.numpy().tolist() == ["a", "bé"]
