@@ -8,6 +8,8 @@ namespace tenon {
 
 namespace {
 
+constexpr int8_t kOptional = 1;  // SchemaParameter::option
+
 constexpr std::string_view kKindNames[] = {"undefined",      "float", "int",     "string",  "tensor", "graph",
                                            "floats",         "ints",  "strings", "tensors", "graphs", "sparse tensor",
                                            "sparse tensors", "type",  "types"};
@@ -114,8 +116,9 @@ Status check_inputs(const Graph& graph, const Node& node, const Schema& schema) 
     if (!parameter) continue;
     const ValueId id = node.inputs[i];
     if (id == kNoValue) {
-      TENON_INVALID_IF(parameter->option == 0, "Node {} leaves out its input {} (\"{}\"), which is not optional.",
-                       node.label(graph), i, parameter->name);
+      TENON_INVALID_IF(parameter->option != kOptional,
+                       "Node {} leaves out its input {} (\"{}\"), which is not optional.", node.label(graph), i,
+                       parameter->name);
       continue;
     }
     const Value& value = graph.value(id);

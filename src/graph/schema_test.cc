@@ -121,6 +121,8 @@ TEST(CheckNode, CountsInputsAndOutputs) {
 TEST(CheckNode, RefusesALeftOutInputThatIsNotOptional) {
   EXPECT_THAT(OneNode("Add", 14).no_input().input(DataType::kFloat).output().check().message(),
               HasSubstr("leaves out its input 0 (\"A\")"));
+  EXPECT_THAT(OneNode("Sum", 13).input(DataType::kFloat).no_input().output().check().message(),
+              HasSubstr("leaves out its input 1 (\"data_0\")"));
   EXPECT_TRUE(OneNode("Clip", 13).input(DataType::kFloat).no_input().input(DataType::kFloat).output().check().ok());
 }
 
