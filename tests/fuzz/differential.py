@@ -16,6 +16,7 @@ import os
 import pathlib
 import pickle
 import re
+import resource
 import sys
 import tempfile
 import time
@@ -30,6 +31,8 @@ import verdicts
 from problems import Problem
 
 BATCH = 60
+# Of a process, in bytes: a problem that takes more is a finding or broken, and does not end the others.
+MOST_MEMORY = 12 << 30
 
 
 def describe(finding):
@@ -76,6 +79,8 @@ def turns(shares, seed):
 
 def work(job, jobs, options, results):
     """A process of its own: makes, runs and judges until the time is up; puts (findings, made, compared, by generator)."""
+    if not options.ep:  # a driver of a GPU asks for more addresses than there is memory
+        resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, resource.getrlimit(resource.RLIMIT_AS)[1]))
     oracle = oracles.Oracle()
     end = time.monotonic() + options.seconds
     shares = {name: generators.SHARES[name] for name in options.generators}
