@@ -189,7 +189,7 @@ def special(values):
 SPECIAL = {"ReduceMax", "ReduceMin", "MaxPool", "GlobalMaxPool", "ArgMax", "ArgMin", "TopK", "Resize", "Upsample", "LRN", "LSTM", "GRU", "RNN", "Conv",
            "ConvTranspose", "Softmax", "LogSoftmax", "Cast", "GridSample", "Unique", "ThresholdedRelu", "Shrink", "Clip", "Hardmax", "RoiAlign", "Einsum",
            "NonMaxSuppression", "DFT", "STFT", "QAttention", "QuantizeLinear", "DynamicQuantizeLinear", "Multinomial", "MatMul", "Gemm", "AveragePool", "LpPool", "Attention",
-           "MoE", "MatMulNBits", "CropAndResize", "DynamicQuantizeLSTM", "DynamicTimeWarping", "MaxRoiPool", "DynamicQuantizeMatMul", "SkipLayerNormalization", "DeformConv"}
+           "MoE", "MatMulNBits", "CropAndResize", "DynamicQuantizeLSTM", "DynamicTimeWarping", "MaxRoiPool", "DynamicQuantizeMatMul", "SkipLayerNormalization", "DeformConv", "GroupQueryAttention"}
 # Of nothing: the standard keeps no axis of 0 where ONNX Runtime does, or asks for zeros where it writes nothing.
 EMPTY = {"ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare",
          "MatMul", "Gemm", "GlobalAveragePool", "FusedMatMul", "Einsum", "ArgMax", "ArgMin", "MatMulInteger", "ConvInteger", "DynamicQuantizeLinear", "QLinearMatMul", "MatMulIntegerToFloat",
