@@ -297,6 +297,10 @@ def difference(problem, feed, want, got):
     # A gate that is nearly 1 is above it in ONNX Runtime, by a few last digits, and a tree asks whether it is.
     if names & {"RNN", "LSTM", "GRU"} and any(name.startswith("TreeEnsemble") for name in names):
         return True
+    # A running sum that lies between two bytes, up to its last digit.
+    if {"CumSum", "QuantizeLinear"} <= names and all(
+            isinstance(a, np.ndarray) and a.shape == b.shape and np.mean(~np.isclose(a.astype(np.float64), b.astype(np.float64), rtol=1e-3, atol=1e-4)) < 0.1 for a, b in zip(want, got)):
+        return True
     # What many steps with large weights make of the last digit: the first steps agree.
     if names & {"RNN", "LSTM", "GRU"} and len(nodes) <= 3 and all(isinstance(a, np.ndarray) and a.shape == b.shape and a.dtype.kind == "f" for a, b in zip(want, got)) and (
             want[0].ndim > 2 and want[0].shape[0] >= 16 and np.allclose(want[0][:4, 0], got[0][:4, 0], rtol=1e-3, atol=1e-4) and
