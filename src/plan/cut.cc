@@ -138,7 +138,8 @@ class Cutter {
     }
     now.remove_dead_nodes();
     cut.rest.remove_dead_nodes();
-    // What passes have folded away would stay as long as the plan; observers are given it by the part before the cut.
+    // Values that passes have folded away would stay as long as the plan; observers are given them by the part before
+    // the cut.
     drop_unused_values(cut.rest, FoldedValues::kGo);
     const PerValue<ValueId> moved = drop_unused_values(now);
     for (ValueId& id : result.cut_values) id = moved[id];

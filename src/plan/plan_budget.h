@@ -1,6 +1,7 @@
 // How much memory the plans of a session hold, so that many sizes of a large model do not fill the machine.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -14,7 +15,7 @@ struct Plan;
 // Threads: any.
 class PlanBudget {
  public:
-  explicit PlanBudget(size_t bytes) : limit_(static_cast<int64_t>(bytes)) {}
+  explicit PlanBudget(size_t bytes) : limit_(static_cast<int64_t>(std::min<size_t>(bytes, INT64_MAX))) {}
   bool is_exceeded() const { return held_.load(std::memory_order_relaxed) > limit_; }
   int64_t held_bytes() const { return held_.load(std::memory_order_relaxed); }
   void add(int64_t bytes) { held_.fetch_add(bytes, std::memory_order_relaxed); }
@@ -24,7 +25,7 @@ class PlanBudget {
   std::atomic<int64_t> held_{0};
 };
 
-// What one plan holds, counted while it lives.
+// The bytes of one plan, counted while it lives.
 class PlanShare {
  public:
   PlanShare() = default;

@@ -37,7 +37,7 @@ struct PlannerOptions {
 
   // Follows the model's nodes for a report; null for plans that run.
   NodeTrail* trail = nullptr;
-  // What plans hold is counted there; null: nowhere.
+  // Counts the bytes of the plans that are made; null: nobody counts them.
   std::shared_ptr<PlanBudget> budget = nullptr;
 
   // Only for sessions with other EPs.

@@ -1,6 +1,7 @@
 #include "runtime/plan_cache.h"
 
 #include <chrono>
+#include <cstdint>
 #include <future>
 #include <utility>
 
@@ -56,6 +57,12 @@ TEST(PlanCache, PlansThatHoldMoreThanTheBudgetGoEarlier) {
   EXPECT_EQ(budget->held_bytes(), 900);
   EXPECT_FALSE(find_or_make(cache, {2}, make)->made);
   EXPECT_TRUE(find_or_make(cache, {0}, make)->made) << "the oldest one went";
+}
+
+TEST(PlanBudget, TheLargestLimitIsNoLimit) {
+  const auto budget = std::make_shared<PlanBudget>(SIZE_MAX);
+  const PlanShare share(budget, int64_t{1} << 40);
+  EXPECT_FALSE(share.budget_is_exceeded());
 }
 
 // Where other plans hold the budget's bytes, a cache keeps its last plan, and lets go of half at a time.

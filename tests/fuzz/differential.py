@@ -80,7 +80,8 @@ def turns(shares, seed):
 def work(job, jobs, options, results):
     """A process of its own: makes, runs and judges until the time is up; puts (findings, made, compared, by generator)."""
     if not options.ep:  # a driver of a GPU asks for more addresses than there is memory
-        resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, resource.getrlimit(resource.RLIMIT_AS)[1]))
+        _, most = resource.getrlimit(resource.RLIMIT_AS)
+        resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY if most == resource.RLIM_INFINITY else min(MOST_MEMORY, most), most))
     oracle = oracles.Oracle()
     end = time.monotonic() + options.seconds
     shares = {name: generators.SHARES[name] for name in options.generators}
